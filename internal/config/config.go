@@ -1,0 +1,163 @@
+// Package config reads midair.yaml: one file, strict, so that a typing error is
+// found when the admin runs `midair config check` and not when a job fails.
+package config
+
+import (
+	"time"
+
+	"github.com/midair-hpc/midair/internal/cloud"
+)
+
+// DefaultPath is where every program of midair looks for its configuration;
+// EnvPath overrides it.
+const (
+	DefaultPath = "/etc/midair/midair.yaml"
+	EnvPath     = "MIDAIR_CONFIG"
+)
+
+// Config is a checked midair.yaml with its defaults filled in.
+type Config struct {
+	Path    string // the file it was read from
+	Cluster string // Slurm's ClusterName
+	Ledger  string // file path of the SQLite ledger (from sqlite:///PATH)
+	HookLog string // where the hooks log beside syslog
+
+	Slurm     Slurm
+	Hooks     Hooks
+	Providers []Provider // in file order
+	Pools     []Pool     // in file order
+	Tiers     []Tier     // in file order
+	Retry     Retry
+	Memory    Memory
+	Reconcile Reconcile
+}
+
+// Slurm says how Slurm is reached.
+type Slurm struct {
+	BinDir string // folder of scontrol, squeue, …; empty: the usual places are searched
+	Conf   string // SLURM_CONF for the commands; empty: Slurm's default
+}
+
+// Hooks configures midair-slurmctld-hook.
+type Hooks struct {
+	PrologSlurmctld string        // the site's own program, run as well; empty: none
+	EpilogSlurmctld string        // the same
+	WaitLimit       time.Duration // bound on holding a job until its nodes have registered
+}
+
+// Provider is one cloud account or region, or the embedded local one.
+type Provider struct {
+	Name  string
+	Kind  string // "local"
+	Local Local  // for kind local
+}
+
+// Local configures the embedded provider, whose instances are network
+// namespaces on this machine.
+type Local struct {
+	Root      string        // registry and instance folders
+	Network   string        // IPv4 prefix of the instances' network, such as 10.213.0.0/22
+	BootDelay time.Duration // from create to slurmd starting
+	Slurmd    string        // path of slurmd
+	Types     []LocalType   // in file order
+}
+
+// LocalType is an instance type of the local provider.
+type LocalType struct {
+	Name      string
+	CPUs      int
+	MemoryMiB int
+	GPUs      int
+	Prices    map[cloud.Market]cloud.MicroUSD // per instance-hour
+}
+
+// Pool is a set of Slurm nodes with one specification.
+type Pool struct {
+	Name      string
+	Nodes     string   // the hostlist as written
+	NodeNames []string // the same, expanded
+	Provider  string
+	Node      NodeSpec
+	Offerings []cloud.Offering // expanded and in order of preference: list entry by entry; within an entry market by market, then zone, then type
+	Weight    int              // Slurm's Weight for slurmconf; default 100
+	// SuspendTime, ResumeTimeout and SuspendTimeout of the pool's partition, for
+	// slurmconf; the names and meanings are Slurm's.
+	SuspendTime, ResumeTimeout, SuspendTimeout time.Duration
+}
+
+// NodeSpec is what a pool promises to Slurm about each of its nodes.
+type NodeSpec struct {
+	CPUs      int
+	MemoryMiB int
+	Gres      []Gres
+	Features  []string
+}
+
+// Gres is one entry of a node's Gres, such as gpu:a100:8.
+type Gres struct {
+	Name, Type string
+	Count      int
+}
+
+// GPUs is the number of GPUs among the node's Gres.
+func (s NodeSpec) GPUs() int {
+	n := 0
+	for _, g := range s.Gres {
+		if g.Name == "gpu" {
+			n += g.Count
+		}
+	}
+	return n
+}
+
+// Tier is what a QOS buys: where its jobs may run.
+type Tier struct {
+	Name       string
+	QOS        []string
+	Partitions []string
+}
+
+// Retry bounds what happens to a job whose nodes could not be had: it is
+// requeued with a start time of now + First, doubling up to Max, at most Rounds
+// times, and then held.
+type Retry struct {
+	First, Max time.Duration
+	Rounds     int
+}
+
+// Memory bounds how long a failed offering is passed over: First after the
+// first failure, doubling with each further one in a row, up to Max.
+type Memory struct {
+	First, Max time.Duration
+}
+
+// Reconcile bounds the reconciler.
+type Reconcile struct {
+	Every           time.Duration // between passes
+	Grace           time.Duration // how old an instance must be before it can be an orphan
+	MaxTerminations int           // per pass
+}
+
+// PoolOf gives the pool that a node belongs to.
+func (c *Config) PoolOf(node string) (*Pool, bool) {
+	for i := range c.Pools {
+		for _, n := range c.Pools[i].NodeNames {
+			if n == node {
+				return &c.Pools[i], true
+			}
+		}
+	}
+	return nil, false
+}
+
+// TierOf gives the tier that a QOS belongs to.
+func (c *Config) TierOf(qos string) (*Tier, bool) {
+	for i := range c.Tiers {
+		for _, q := range c.Tiers[i].QOS {
+			if q == qos {
+				return &c.Tiers[i], true
+			}
+		}
+	}
+	return nil, false
+}
