@@ -19,6 +19,9 @@ import (
 var initPath string
 
 func TestMain(m *testing.M) {
+	if os.Getenv("MIDAIR_CELL_CHILD") != "" {
+		os.Exit(m.Run()) // the parent test has built the init
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "midair-cell-")
 		if err != nil {

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"github.com/midair-hpc/midair/internal/cloud"
@@ -15,7 +16,8 @@ const (
 	EnvPath     = "MIDAIR_CONFIG"
 )
 
-// Config is a checked midair.yaml with its defaults filled in.
+// Config is a checked midair.yaml with its defaults filled in. Load and Parse
+// make it; afterwards it is only read, so it may be shared.
 type Config struct {
 	Path    string // the file it was read from
 	Cluster string // Slurm's ClusterName
@@ -30,6 +32,14 @@ type Config struct {
 	Retry     Retry
 	Memory    Memory
 	Reconcile Reconcile
+
+	// Warnings are about settings that are allowed but probably not meant, one
+	// line each that starts with file, line and column.
+	Warnings []string
+
+	// Set by Parse; nil in a Config made by hand, where PoolOf and TierOf search.
+	poolByNode map[string]int
+	tierByQOS  map[string]int
 }
 
 // Slurm says how Slurm is reached.
@@ -113,8 +123,8 @@ func (s NodeSpec) GPUs() int {
 // Tier is what a QOS buys: where its jobs may run.
 type Tier struct {
 	Name       string
-	QOS        []string
-	Partitions []string
+	QOS        []string // in lower case, as Slurm keeps them
+	Partitions []string // those that are no pool's are on the premises
 }
 
 // Retry bounds what happens to a job whose nodes could not be had: it is
@@ -138,8 +148,15 @@ type Reconcile struct {
 	MaxTerminations int           // per pass
 }
 
-// PoolOf gives the pool that a node belongs to.
+// PoolOf gives the pool that a node belongs to. The pool is c's own.
 func (c *Config) PoolOf(node string) (*Pool, bool) {
+	if c.poolByNode != nil {
+		i, ok := c.poolByNode[node]
+		if !ok {
+			return nil, false
+		}
+		return &c.Pools[i], true
+	}
 	for i := range c.Pools {
 		for _, n := range c.Pools[i].NodeNames {
 			if n == node {
@@ -150,13 +167,43 @@ func (c *Config) PoolOf(node string) (*Pool, bool) {
 	return nil, false
 }
 
-// TierOf gives the tier that a QOS belongs to.
+// TierOf gives the tier that a QOS belongs to. Slurm compares QOS names without
+// regard to case (assoc_mgr_fill_in_qos), and so does TierOf.
 func (c *Config) TierOf(qos string) (*Tier, bool) {
+	qos = strings.ToLower(qos)
+	if c.tierByQOS != nil {
+		i, ok := c.tierByQOS[qos]
+		if !ok {
+			return nil, false
+		}
+		return &c.Tiers[i], true
+	}
 	for i := range c.Tiers {
 		for _, q := range c.Tiers[i].QOS {
-			if q == qos {
+			if strings.ToLower(q) == qos {
 				return &c.Tiers[i], true
 			}
+		}
+	}
+	return nil, false
+}
+
+// PoolNamed gives the pool of that name, which is also the name of its
+// partition.
+func (c *Config) PoolNamed(name string) (*Pool, bool) {
+	for i := range c.Pools {
+		if c.Pools[i].Name == name {
+			return &c.Pools[i], true
+		}
+	}
+	return nil, false
+}
+
+// ProviderNamed gives the provider of that name.
+func (c *Config) ProviderNamed(name string) (*Provider, bool) {
+	for i := range c.Providers {
+		if c.Providers[i].Name == name {
+			return &c.Providers[i], true
 		}
 	}
 	return nil, false

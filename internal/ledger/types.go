@@ -39,14 +39,17 @@ type Launch struct {
 	Partition string
 	// Round counts the launches of this job that failed in a row before this
 	// one, from 0.
-	Round     int
-	State     LaunchState
-	Class     cloud.Class // why it failed
-	Message   string      // the sentence people see
-	RetryAt   time.Time   // when the job may start again; zero: not requeued by midair
-	CreatedAt time.Time
-	EndedAt   time.Time // ready, failed or released
-	Nodes     []LaunchNode
+	Round   int
+	State   LaunchState
+	Class   cloud.Class // why it failed
+	Message string      // the sentence people see
+	// RequestedAt is when Slurm's hook wrote the request; zero: nobody asked,
+	// such as for instances found by their tags.
+	RequestedAt time.Time
+	RetryAt     time.Time // when the job may start again; zero: not requeued by midair
+	CreatedAt   time.Time
+	EndedAt     time.Time // ready, failed or released
+	Nodes       []LaunchNode
 }
 
 // LaunchNode is one node of a launch.
@@ -107,7 +110,7 @@ type Instance struct {
 	State      InstanceState
 	CreatedAt  time.Time
 	ReadyAt    time.Time // its node registered
-	EndedAt    time.Time // billing stopped
+	EndedAt    time.Time // billing stopped; zero once ended: when is not known
 	EndCause   string    // why it was terminated or ended
 	Console    string    // boot output, kept when it failed to register
 }

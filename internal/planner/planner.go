@@ -22,13 +22,14 @@ type Pool struct {
 
 // JobNodes is one job of a resume request with the nodes Slurm wants for it.
 type JobNodes struct {
-	JobID int
-	Nodes []string // of this request (nodes_resume)
+	JobID int      // 0: no job
+	Nodes []string // nodes_resume; those that are not in the request's Nodes are passed over
 }
 
-// Request is what Slurm asked to be powered up in one call.
+// Request is what Slurm asked to be powered up, in one call or several taken
+// together.
 type Request struct {
-	Nodes []string
+	Nodes []string // every node, also those of Jobs
 	Jobs  []JobNodes
 }
 
@@ -61,7 +62,7 @@ type Demand struct {
 type Input struct {
 	Now     time.Time
 	Pools   []Pool
-	Memory  []ledger.MemoryEntry
+	Memory  []ledger.MemoryEntry // in any order; entries that have ended do not count
 	Demands []Demand
 	// MaxNodesPerCall bounds one create call of single-node launches; 0: no
 	// bound. An all-or-nothing call is never split.
@@ -81,7 +82,13 @@ type Call struct {
 type Refusal struct {
 	Launch string
 	Pool   string
-	Err    *cloud.Error
+	// Err has the class that most of the pool's offerings are passed over for
+	// (of equals: out-of-stock, quota, spec-mismatch, unknown), but one that
+	// holds the job only if no offering can come back by itself. Its message
+	// says until when, in the time zone of Input.Now, and is about 200 bytes
+	// at most. A pool that is not configured or sells nothing is of class
+	// config.
+	Err *cloud.Error
 	// RetryAt is when the first of its offerings may be tried again; zero if
 	// none is remembered (they failed in this round only).
 	RetryAt time.Time

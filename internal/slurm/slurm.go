@@ -50,6 +50,10 @@ type Job struct {
 	StartTime    time.Time
 	Restarts     int
 	Batch        bool // false: srun or salloc, which Slurm cannot requeue
+
+	// pendingTasks: the record stands for the tasks of an array that have not
+	// been started.
+	pendingTasks bool
 }
 
 // NodeUpdate is what one `scontrol update nodename=` may change. Empty fields

@@ -3,7 +3,7 @@
 package spool
 
 import (
-	"encoding/json"
+	"os"
 	"time"
 )
 
@@ -12,6 +12,14 @@ const (
 	DefaultDir = "/var/spool/midair"
 	EnvDir     = "MIDAIR_SPOOL"
 )
+
+// Dir is the spool's folder: the environment's, or the default.
+func Dir() string {
+	if d := os.Getenv(EnvDir); d != "" {
+		return d
+	}
+	return DefaultDir
+}
 
 // Kind is which hook wrote a record.
 type Kind string
@@ -24,9 +32,16 @@ const (
 	Epilog  Kind = "epilog"  // EpilogSlurmctld: a job with bought nodes has ended
 )
 
+// Version is the records' format.
+const Version = 1
+
+// MaxSize bounds a record, and so a resume file: 64 MiB is far above what a
+// call for every node of the largest cluster needs.
+const MaxSize = 64 << 20
+
 // Record is one request.
 type Record struct {
-	Version int       `json:"version"` // 1
+	Version int       `json:"version"`
 	Kind    Kind      `json:"kind"`
 	At      time.Time `json:"at"`
 	Nodes   string    `json:"nodes"` // hostlist, as Slurm gave it
@@ -42,4 +57,8 @@ type Record struct {
 	Name string `json:"-"`
 }
 
-var _ = json.Marshal
+// tempPrefix marks files that are not records yet.
+const tempPrefix = ".new-"
+
+// badDir holds records that could not be read.
+const badDir = "bad"

@@ -152,6 +152,7 @@ SchedulerType=sched/backfill
 KillWait=5
 SlurmdParameters=config_overrides
 SlurmdTimeout=300
+PrivateData=cloud
 MessageTimeout=30
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=ctl

@@ -1,0 +1,3 @@
+// Package checkpointd is reclaim notices on every compute node: it will save a checkpoint, commit it to object storage, requeue the job and restore it.
+// Nothing of it is built yet.
+package checkpointd

@@ -1,0 +1,241 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/midair-hpc/midair/internal/cloud"
+	"github.com/midair-hpc/midair/internal/hostlist"
+	"github.com/midair-hpc/midair/internal/ledger"
+	"github.com/midair-hpc/midair/internal/planner"
+	"github.com/midair-hpc/midair/internal/reconcile"
+	"github.com/midair-hpc/midair/internal/slurm"
+)
+
+// What midair sets nodes to. power_down_force requeues the batch job of a node
+// that is powering up at once; plain power_down lets a job on it end first.
+const (
+	powerDown   = "power_down_force"
+	powerDownOK = "power_down"
+)
+
+// prefix starts every text that midair leaves in Slurm (promise 11).
+const prefix = "midair: "
+
+// requeueWait bounds how long a failed launch waits for Slurm to have requeued
+// its job before it is closed without a start time of ours.
+const requeueWait = time.Minute
+
+func reason(e *cloud.Error) string { return prefix + e.Error() }
+
+// fail gives a launch up: on record first, with its instances marked to be
+// terminated in the same transaction, so that siblings are released at once.
+func (c *Controller) fail(ctx context.Context, l *launch, e *cloud.Error, r planner.Refusal) {
+	s := l.Launch
+	s.State, s.Class, s.Message, s.RetryAt = ledger.Failing, e.Class, e.Error(), r.RetryAt
+	cause := "its launch failed: " + e.Error()
+	ids := map[string][]string{}
+	for _, i := range c.instances {
+		if i.Launch == l.ID && i.State == ledger.Live {
+			ids[i.Provider] = append(ids[i.Provider], i.ID)
+		}
+	}
+	ok := c.update(ctx, "failed launch", func(tx *ledger.Tx) error {
+		for p, list := range ids {
+			if err := tx.SetTerminating(p, list, cause); err != nil {
+				return err
+			}
+		}
+		if err := tx.SetLaunch(s); err != nil {
+			return err
+		}
+		return tx.AddFailures([]ledger.Failure{{At: c.Now(), Launch: l.ID, JobID: l.JobID, Class: e.Class, Code: e.Code, Message: e.Message, Nodes: hostlist.FoldSorted(nodeNames(l.Nodes))}})
+	})
+	if !ok {
+		return
+	}
+	l.Launch, l.since = s, c.Now()
+	for p, list := range ids {
+		c.markTerminating(p, list, cause)
+	}
+	c.Log.Warn("launch failed", "launch", l.ID, "job", l.JobID, "nodes", hostlist.FoldSorted(nodeNames(l.Nodes)), "class", e.Class, "err", e)
+	c.Crash("launch-failing")
+}
+
+// putBack gives failing launches' nodes back to Slurm with the reason, and
+// their jobs a start time of our choice instead of Slurm's 121 s.
+func (c *Controller) putBack(ctx context.Context) {
+	for _, l := range c.ordered() {
+		if l.State != ledger.Failing || c.Now().Before(l.next) || !c.slurmAnswers() {
+			continue
+		}
+		if !l.putBack {
+			if !c.putBackNodes(ctx, l) {
+				continue
+			}
+			l.putBack = true
+			c.Crash("nodes-powered-down")
+			c.letGo(l.JobID)
+		}
+		at, done := c.putBackJob(ctx, l)
+		if !done {
+			l.next = c.Now().Add(watchBusy / 2)
+			continue
+		}
+		c.Crash("job-requeued")
+		s := l.Launch
+		s.State, s.RetryAt, s.EndedAt = ledger.Failed, at, c.Now()
+		if c.update(ctx, "failed launch", func(tx *ledger.Tx) error { return tx.SetLaunch(s) }) {
+			l.Launch = s
+			c.untrack(l)
+			c.Crash("launch-failed")
+		}
+	}
+}
+
+func (c *Controller) putBackNodes(ctx context.Context, l *launch) bool {
+	var names []string
+	for _, n := range l.Nodes {
+		// A newer launch may carry the node by now (after a restart).
+		if c.nodes[n.Node] == l && !l.parked[n.Node] {
+			names = append(names, n.Node)
+		}
+	}
+	return c.giveBack(ctx, names, prefix+l.Message)
+}
+
+func (c *Controller) putBackLoose(ctx context.Context, names []string) {
+	c.giveBack(ctx, names, prefix+string(cloud.InitFailed)+": the node did not register with Slurm within ResumeTimeout")
+}
+
+// giveBack returns nodes to powered-down with a reason. It touches only nodes
+// that are powering up, or that Slurm set down because they did not register;
+// a registered sibling is let go when idle, and what an admin has drained or
+// set down stays as it is.
+func (c *Controller) giveBack(ctx context.Context, names []string, why string) bool {
+	if len(names) == 0 {
+		return true
+	}
+	list, err := c.Slurm.Nodes(ctx, names...)
+	if err != nil {
+		c.slurmFailed("ask Slurm for the nodes to put back", err)
+		return false
+	}
+	var force, gentle, resume []string
+	for _, n := range list {
+		switch s := n.State; {
+		case s.PoweringUp():
+			force = append(force, n.Name)
+		case s.Down() && reconcile.Ours(n.Reason):
+			resume = append(resume, n.Name)
+		case s.Registered() && !s.Allocated() && !s.Drained():
+			gentle = append(gentle, n.Name)
+		}
+	}
+	for _, u := range []struct {
+		names []string
+		state string
+	}{{force, powerDown}, {gentle, powerDownOK}, {resume, "resume"}} {
+		if len(u.names) == 0 {
+			continue
+		}
+		slices.Sort(u.names)
+		if err := c.Slurm.UpdateNodes(ctx, u.names, slurm.NodeUpdate{State: u.state, Reason: why}); err != nil {
+			c.slurmFailed("put nodes back ("+u.state+")", err)
+			return false
+		}
+	}
+	if len(resume) > 0 {
+		// state=resume clears the reason; people look for it in sinfo -R.
+		if err := c.Slurm.UpdateNodes(ctx, resume, slurm.NodeUpdate{Reason: why}); err != nil {
+			c.slurmFailed("set the reason of nodes", err)
+			return false
+		}
+	}
+	return true
+}
+
+// putBackJob chooses when the job of a failed launch may start again, or holds
+// it. done is false while Slurm has not requeued it yet.
+func (c *Controller) putBackJob(ctx context.Context, l *launch) (at time.Time, done bool) {
+	if l.JobID == 0 || c.newerLaunch(l) {
+		return time.Time{}, true
+	}
+	jobs, err := c.Slurm.Jobs(ctx, l.JobID)
+	if err != nil {
+		c.slurmFailed("ask Slurm for a failed launch's job", err)
+		return time.Time{}, false
+	}
+	if len(jobs) == 0 || ended(jobs[0].State) {
+		return time.Time{}, true
+	}
+	j := jobs[0]
+	if j.State != "PENDING" {
+		// A job that Slurm does not requeue (srun, --no-requeue) never comes
+		// back to pending.
+		return time.Time{}, c.Now().Sub(l.since) > requeueWait
+	}
+	d := planner.AfterFailure(l.Class, l.Round, l.RetryAt, c.Now(), c.Config.Retry.First, c.Config.Retry.Max, c.Config.Retry.Rounds, c.Rand())
+	u := slurm.JobUpdate{}
+	text := prefix + l.Message
+	if d.Hold {
+		text += "; held after " + itoa(l.Round+1) + " of " + itoa(c.Config.Retry.Rounds) + " rounds, release it with scontrol release " + itoa(l.JobID)
+	} else {
+		u.StartTime = &d.StartAt
+	}
+	if j.Comment == "" || strings.HasPrefix(j.Comment, prefix) {
+		u.Comment = &text
+	} else {
+		u.AdminComment = &text // the comment is the user's own
+	}
+	if err := c.Slurm.UpdateJob(ctx, l.JobID, u); err != nil {
+		c.slurmFailed("set a failed launch's job's start time", err)
+		return time.Time{}, c.Now().Sub(l.since) > requeueWait
+	}
+	if d.Hold {
+		if err := c.Slurm.HoldJob(ctx, l.JobID); err != nil {
+			c.slurmFailed("hold a job after its last round", err)
+			return time.Time{}, c.Now().Sub(l.since) > requeueWait
+		}
+		c.Log.Warn("job held", "job", l.JobID, "rounds", l.Round+1, "class", l.Class)
+		return time.Time{}, true
+	}
+	c.Log.Info("job requeued", "job", l.JobID, "start", d.StartAt, "round", l.Round+1)
+	return d.StartAt, true
+}
+
+// newerLaunch: after a restart the job may already be in a launch that is
+// younger than the failing one; then its start time is not ours to change.
+func (c *Controller) newerLaunch(l *launch) bool {
+	for _, o := range c.launches {
+		if o != l && o.JobID == l.JobID && o.CreatedAt.After(l.CreatedAt) {
+			return true
+		}
+	}
+	return false
+}
+
+func ended(state string) bool {
+	switch state {
+	case "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED":
+		return true
+	}
+	return false
+}
+
+// clearComment takes an old failure's sentence off a job whose nodes are ready.
+func (c *Controller) clearComment(ctx context.Context, jobID int) {
+	if jobID == 0 {
+		return
+	}
+	jobs, err := c.Slurm.Jobs(ctx, jobID)
+	if err != nil || len(jobs) == 0 || !strings.HasPrefix(jobs[0].Comment, prefix) {
+		return
+	}
+	empty := ""
+	if err := c.Slurm.UpdateJob(ctx, jobID, slurm.JobUpdate{Comment: &empty}); err != nil {
+		c.Log.Warn("clear a job's comment", "job", jobID, "err", err)
+	}
+}

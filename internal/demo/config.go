@@ -1,0 +1,40 @@
+package demo
+
+// midairYAML is the demo's configuration: one on-premises partition, one
+// on-demand pool and one spot pool on the local provider. Its times are a
+// demo's; docs/install.md has a site's.
+const midairYAML = `cluster: lab
+providers:
+  laptop:
+    kind: local
+    boot_delay: 2s
+    types:
+      g1.small: {cpus: 4, memory: 1G, gpus: 1, prices: {on-demand: 1.20 USD, spot: 0.40 USD}}
+      g2.small: {cpus: 4, memory: 1G, gpus: 1, prices: {on-demand: 1.50 USD, spot: 0.55 USD}}
+pools:
+  - name: gpu-od
+    nodes: gpu-od-[1-4]
+    provider: laptop
+    node: {cpus: 4, memory: 1000M, gres: "gpu:1", features: [a]}
+    offerings:
+      - {types: [g1.small], zones: [zone-a], markets: [on-demand]}
+    suspend_time: 4s
+    resume_timeout: 60s
+    suspend_timeout: 3s
+  - name: gpu-spot
+    nodes: gpu-spot-[1-6]
+    provider: laptop
+    node: {cpus: 4, memory: 1000M, gres: "gpu:1", features: [a]}
+    offerings:
+      - {types: [g1.small, g2.small], zones: [zone-a, zone-b], markets: [spot]}
+    suspend_time: 4s
+    resume_timeout: 60s
+    suspend_timeout: 3s
+tiers:
+  - {name: p0, qos: [p0], partitions: [onprem]}
+  - {name: p1, qos: [p1], partitions: [onprem, gpu-od]}
+  - {name: p2, qos: [p2], partitions: [onprem, gpu-spot]}
+retry: {first: 1s, max: 5m, rounds: 3}
+capacity_memory: {first: 30s, max: 10m}
+reconcile: {every: 5s, grace: 15s}
+`

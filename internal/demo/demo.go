@@ -1,0 +1,322 @@
+// Package demo tells midair's story on a private Slurm, as it happens: a queue
+// that outgrows the on-premises nodes, jobs that spill over to nodes that did
+// not exist, a cloud that is out of stock, and nodes that go away again.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/midair-hpc/midair/internal/testcluster"
+)
+
+// Options is how the demo is run.
+type Options struct {
+	Programs string    // folder with the built programs
+	Output   string    // file for the figures as JSON; empty: none
+	Out      io.Writer // the story
+}
+
+// Figures is what the demo measured; its JSON form is stable.
+type Figures struct {
+	OK   bool         `json:"ok"`
+	Jobs []JobFigures `json:"jobs"`
+	// WallSeconds is the whole demo's, the cluster's start included.
+	WallSeconds float64 `json:"wall_s"`
+}
+
+// JobFigures are one job's, in seconds. SubmitToStart = Boot + Overhead, and
+// Overhead = SlurmShare + OurShare.
+type JobFigures struct {
+	JobID         int     `json:"job_id"`
+	Name          string  `json:"name"`
+	Tier          string  `json:"tier"`
+	Nodes         string  `json:"nodes"`
+	SubmitToStart float64 `json:"submit_to_start_s"`
+	// Boot is from the last instance's creation to its slurmd being up.
+	Boot       float64 `json:"boot_s"`
+	Overhead   float64 `json:"overhead_s"`
+	SlurmShare float64 `json:"slurm_s"`
+	OurShare   float64 `json:"midair_s"`
+}
+
+type story struct {
+	Options
+	c     *testcluster.Cluster
+	began time.Time
+	jobs  []*job
+}
+
+// job is one actor of the story.
+type job struct {
+	name, user, tier string
+	nodes, seconds   int
+	id               int
+	submitted        time.Time
+}
+
+// Run tells the story. It fails if any part of it did not happen.
+func Run(ctx context.Context, o Options) error {
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	s := &story{Options: o, began: time.Now()}
+	fmt.Fprintln(o.Out, "midair demo: a private Slurm on this machine, its cloud made of network namespaces")
+	s.say("starting munge, MariaDB, slurmdbd, slurmctld and two on-premises nodes")
+	c, err := testcluster.Start(ctx, testcluster.Options{Programs: o.Programs, Midair: midairYAML})
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	s.c = c
+	if err := s.tell(ctx); err != nil {
+		return fmt.Errorf("%w\nlast log lines:\n%s", err, c.Logs(15))
+	}
+	return nil
+}
+
+func (s *story) say(format string, args ...any) {
+	fmt.Fprintf(s.Out, "%6.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (s *story) tell(ctx context.Context) error {
+	if _, err := s.c.StartController(ctx); err != nil {
+		return err
+	}
+	steps := []func(context.Context) error{s.fillOnPrem, s.spillOver, s.cannotBeServed, s.landsAtHome, s.goAway, s.finish}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *story) submit(ctx context.Context, j *job) error {
+	script := fmt.Sprintf("date +%%s.%%N >start.%s; exec sleep %d", j.name, j.seconds)
+	j.submitted = time.Now()
+	id, err := s.c.Sbatch(ctx, j.user, "--job-name="+j.name, "--qos="+j.tier, fmt.Sprintf("--nodes=%d", j.nodes), "--ntasks-per-node=4", "--mem=100", "--time=10", "--output=/dev/null", "--wrap="+script)
+	if err != nil {
+		return err
+	}
+	j.id = id
+	s.jobs = append(s.jobs, j)
+	return nil
+}
+
+func (s *story) state(ctx context.Context, j *job) (state, nodes string, err error) {
+	out, err := s.c.Run(ctx, "squeue", "-h", "-t", "all", "-j", fmt.Sprint(j.id), "-o", "%T %N")
+	if err != nil {
+		return "", "", err
+	}
+	f := strings.Fields(out)
+	if len(f) == 0 {
+		return "", "", fmt.Errorf("job %d is not in Slurm", j.id)
+	}
+	if len(f) > 1 {
+		nodes = f[1]
+	}
+	return f[0], nodes, nil
+}
+
+// running waits until all jobs run and says where.
+func (s *story) running(ctx context.Context, want string, jobs ...*job) error {
+	for _, j := range jobs {
+		var nodes string
+		err := testcluster.WaitFor(ctx, fmt.Sprintf("job %d (%s) to run", j.id, j.name), func(ctx context.Context) (bool, error) {
+			state, n, err := s.state(ctx, j)
+			nodes = n
+			return state == "RUNNING", err
+		})
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(nodes, want) {
+			return fmt.Errorf("job %d (%s) runs on %s; the story wants %s nodes", j.id, j.name, nodes, want)
+		}
+		s.say("job %d (%s, %s) runs on %s", j.id, j.user, j.tier, nodes)
+	}
+	return nil
+}
+
+func (s *story) fillOnPrem(ctx context.Context) error {
+	a := &job{name: "home1", user: "alice", tier: "p0", nodes: 1, seconds: 22}
+	b := &job{name: "home2", user: "alice", tier: "p0", nodes: 1, seconds: 22}
+	for _, j := range []*job{a, b} {
+		if err := s.submit(ctx, j); err != nil {
+			return err
+		}
+	}
+	s.say("alice's p0 jobs %d and %d fill the on-premises nodes", a.id, b.id)
+	return s.running(ctx, "onprem-", a, b)
+}
+
+func (s *story) spillOver(ctx context.Context) error {
+	if _, err := s.c.Run(ctx, "midair", "local", "fault", "set", "--out-of-stock", "g1.small/zone-a/spot", "--stock", "g1.small/zone-a/on-demand=1"); err != nil {
+		return err
+	}
+	s.say("the cloud runs out of g1.small spot in zone-a, and has one g1.small on demand left")
+	p1 := &job{name: "peak-p1", user: "bob", tier: "p1", nodes: 1, seconds: 12}
+	p2 := &job{name: "peak-p2", user: "carol", tier: "p2", nodes: 3, seconds: 12}
+	for _, j := range []*job{p1, p2} {
+		if err := s.submit(ctx, j); err != nil {
+			return err
+		}
+		s.say("%s submits job %d: %s, %d node(s); on-premises is full", j.user, j.id, j.tier, j.nodes)
+	}
+	if err := s.running(ctx, "gpu-od-", p1); err != nil {
+		return err
+	}
+	if err := s.running(ctx, "gpu-spot-", p2); err != nil {
+		return err
+	}
+	w, err := s.why(ctx, p2)
+	if err != nil {
+		return err
+	}
+	if len(w.Failures) == 0 || w.Failures[0].Class != "out-of-stock" {
+		return fmt.Errorf("job %d (%s) should have met an offering out of stock; midair why says %+v", p2.id, p2.name, w.Failures)
+	}
+	s.say("  for job %d midair first asked %s: %s; then it bought %s", p2.id, w.Failures[0].Offering, w.Failures[0].Message, w.bought())
+	out, err := s.c.Run(ctx, "midair", "status", "nodes")
+	if err != nil {
+		return err
+	}
+	s.quote("midair status nodes", out)
+	return nil
+}
+
+func (s *story) cannotBeServed(ctx context.Context) error {
+	j := &job{name: "no-luck", user: "bob", tier: "p1", nodes: 2, seconds: 1}
+	if err := s.submit(ctx, j); err != nil {
+		return err
+	}
+	s.say("bob submits job %d: p1, two nodes; the cloud has none left on demand", j.id)
+	err := testcluster.WaitFor(ctx, fmt.Sprintf("job %d's comment", j.id), func(ctx context.Context) (bool, error) {
+		out, err := s.c.Run(ctx, "squeue", "-h", "-j", fmt.Sprint(j.id), "-o", "%k")
+		return strings.HasPrefix(out, "midair: out-of-stock"), err
+	})
+	if err != nil {
+		return err
+	}
+	out, err := s.c.Run(ctx, "midair", "why", fmt.Sprint(j.id))
+	if err != nil {
+		return err
+	}
+	s.quote(fmt.Sprintf("midair why %d", j.id), out)
+	_, err = s.c.RunAs(ctx, "bob", "scancel", fmt.Sprint(j.id))
+	return err
+}
+
+// landsAtHome: with on-premises nodes free again, a burst-able job takes those
+// first, so the bought nodes stay idle and go.
+func (s *story) landsAtHome(ctx context.Context) error {
+	err := testcluster.WaitFor(ctx, "alice's jobs to end", func(ctx context.Context) (bool, error) {
+		out, err := s.c.Run(ctx, "squeue", "-h", "-u", "alice", "-o", "%i")
+		return strings.TrimSpace(out) == "", err
+	})
+	if err != nil {
+		return err
+	}
+	j := &job{name: "after-peak", user: "bob", tier: "p1", nodes: 1, seconds: 6}
+	if err := s.submit(ctx, j); err != nil {
+		return err
+	}
+	s.say("the peak is over; bob submits job %d: p1", j.id)
+	return s.running(ctx, "onprem-", j)
+}
+
+func (s *story) goAway(ctx context.Context) error {
+	s.say("the bought nodes are idle; Slurm's SuspendTime gives them back")
+	err := testcluster.WaitFor(ctx, "every bought node to be gone", func(ctx context.Context) (bool, error) {
+		out, err := s.c.Run(ctx, "midair", "status", "--json")
+		if err != nil {
+			return false, err
+		}
+		var v struct {
+			Pools []struct{ Up, Booting, Off, Total int }
+		}
+		if err := json.Unmarshal([]byte(out), &v); err != nil {
+			return false, fmt.Errorf("read midair status: %w", err)
+		}
+		for _, p := range v.Pools {
+			if p.Off != p.Total {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	out, err := s.c.Run(ctx, "midair", "local", "ls", "--json")
+	if err != nil {
+		return err
+	}
+	var list []struct{ State string }
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		return fmt.Errorf("read midair local ls: %w", err)
+	}
+	for _, i := range list {
+		if i.State != "terminated" {
+			return fmt.Errorf("an instance is still %s after its node was powered down", i.State)
+		}
+	}
+	idle, err := s.c.Run(ctx, "sinfo", "-h", "-p", "onprem", "-o", "%D %t")
+	if err != nil {
+		return err
+	}
+	s.say("all %d bought instances are gone; on-premises: %s", len(list), strings.Join(strings.Fields(idle), " "))
+	return nil
+}
+
+func (s *story) quote(command, out string) {
+	fmt.Fprintf(s.Out, "          $ %s\n", command)
+	for _, line := range strings.Split(strings.TrimRight(out, "\n"), "\n") {
+		fmt.Fprintf(s.Out, "          | %s\n", line)
+	}
+}
+
+func (s *story) finish(ctx context.Context) error {
+	var f Figures
+	for _, j := range s.jobs {
+		if j.name == "no-luck" {
+			continue
+		}
+		jf, err := s.measure(ctx, j)
+		if err != nil {
+			return err
+		}
+		f.Jobs = append(f.Jobs, jf)
+	}
+	f.OK = true
+	f.WallSeconds = time.Since(s.began).Seconds()
+	f.table(s.Out)
+	if s.Output == "" {
+		return nil
+	}
+	return f.write(s.Output)
+}
+
+func (f Figures) write(path string) error {
+	text, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the demo's figures: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write the demo's figures: %w", err)
+	}
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write the demo's figures: %w", err)
+	}
+	return nil
+}
+
+var errNoFigures = errors.New("the job's launch is not complete in midair why")

@@ -1,0 +1,66 @@
+// Package hook is what Slurm runs: ResumeProgram, SuspendProgram,
+// ResumeFailProgram, PrologSlurmctld and EpilogSlurmctld. A hook puts the
+// request on disk and leaves; only the prolog waits, and it never makes a job
+// fail.
+package hook
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/midair-hpc/midair/internal/spool"
+)
+
+// Exit codes of the recording hooks. slurmctld only logs them; people who call
+// a hook by hand and tests read them.
+const (
+	ExitOK    = 0 // the request is safely on disk
+	ExitFail  = 1 // it is not
+	ExitUsage = 2
+)
+
+// Record writes the request of a power hook (kind resume, suspend or fail) into
+// the spool and gives the exit code. It reads no configuration and asks nobody,
+// so that it takes milliseconds and works whatever else is down.
+func Record(kind spool.Kind, args []string) int {
+	log := newLog()
+	if len(args) != 1 || strings.TrimSpace(args[0]) == "" {
+		log.Error("want one argument, the host list that slurmctld gives, such as gpu-[1-4]", "hook", string(kind), "got", len(args))
+		return ExitUsage
+	}
+	r := spool.Record{Kind: kind, At: time.Now(), Nodes: args[0], SlurmConf: os.Getenv("SLURM_CONF")}
+	if path := os.Getenv("SLURM_RESUME_FILE"); path != "" && kind == spool.Resume {
+		// It lies in slurmctld's memory and is gone when this program ends.
+		text, err := readBounded(path)
+		if err != nil {
+			r.ResumeFileError = err.Error()
+			log.Warn("the request is recorded without its resume file", "hook", string(kind), "nodes", args[0], "err", err)
+		}
+		r.ResumeFile = text
+	}
+	if _, err := spool.Write(spool.Dir(), r); err != nil {
+		log.Error("the request is lost", "hook", string(kind), "nodes", args[0], "err", err)
+		return ExitFail
+	}
+	return ExitOK
+}
+
+func readBounded(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read SLURM_RESUME_FILE: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, spool.MaxSize/2+1))
+	if err != nil {
+		return "", fmt.Errorf("read SLURM_RESUME_FILE: %w", err)
+	}
+	if len(text) > spool.MaxSize/2 {
+		return "", errors.New("read SLURM_RESUME_FILE: it is larger than 32 MiB")
+	}
+	return string(text), nil
+}

@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// AddLaunches records launches with their nodes, and raises each node's
+// generation to the one given. A launch whose id is on record already is
+// ErrExists.
+func (tx *Tx) AddLaunches(launches []Launch) error {
+	var nodes []any
+	var generations []any
+	for _, l := range launches {
+		res, err := tx.exec(`INSERT INTO launches (id, job_id, tier, qos, user, account, partition, round, state, class, message, requested_at, retry_at, created_at, ended_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			l.ID, l.JobID, l.Tier, l.QOS, l.User, l.Account, l.Partition, l.Round, string(l.State), string(l.Class), l.Message,
+			nanos(l.RequestedAt), nanos(l.RetryAt), nanos(l.CreatedAt), nanos(l.EndedAt))
+		if isDuplicate(err) {
+			return tx.fail("record launch %s: %w", l.ID, ErrExists)
+		}
+		if err != nil {
+			return tx.fail("record launch %s: %w", l.ID, err)
+		}
+		seq, err := res.LastInsertId()
+		if err != nil {
+			return tx.fail("record launch %s: %w", l.ID, err)
+		}
+		for pos, n := range l.Nodes {
+			nodes = append(nodes, seq, n.Node, pos, n.Generation, n.Pool, n.Provider, n.InstanceID, n.Addressed)
+			generations = append(generations, n.Node, n.Generation)
+		}
+	}
+	if err := tx.insert(`INSERT INTO launch_nodes (launch, node, pos, generation, pool, provider, instance_id, addressed) VALUES`, 8, ``, nodes); err != nil {
+		return tx.fail("record the nodes of %s: %w", describe(launches), err)
+	}
+	if err := tx.raise(generations); err != nil {
+		return tx.fail("record the generations of the nodes of %s: %w", describe(launches), err)
+	}
+	return nil
+}
+
+func describe(launches []Launch) string {
+	if len(launches) == 1 {
+		return "launch " + launches[0].ID
+	}
+	return fmt.Sprintf("%d launches from %s to %s", len(launches), launches[0].ID, launches[len(launches)-1].ID)
+}
+
+// raise takes pairs of node and generation.
+func (tx *Tx) raise(pairs []any) error {
+	return tx.insert(`INSERT INTO nodes (node, generation) VALUES`, 2,
+		`ON CONFLICT (node) DO UPDATE SET generation = excluded.generation WHERE excluded.generation > generation`, pairs)
+}
+
+// SetLaunch records the state, class, message, retry and end time of a launch
+// on record; the rest of l but its id is not looked at.
+func (tx *Tx) SetLaunch(l Launch) error {
+	hit, err := tx.changed(`UPDATE launches SET state = ?, class = ?, message = ?, retry_at = ?, ended_at = ? WHERE id = ?`,
+		string(l.State), string(l.Class), l.Message, nanos(l.RetryAt), nanos(l.EndedAt), l.ID)
+	if err != nil {
+		return tx.fail("set launch %s to %s: %w", l.ID, l.State, err)
+	}
+	if !hit {
+		return tx.fail("set launch %s to %s: it is not on record", l.ID, l.State)
+	}
+	return nil
+}
+
+// SetAddressed records that Slurm knows the addresses of these nodes of a
+// launch. Nodes that are not of the launch are passed over.
+func (tx *Tx) SetAddressed(launch string, nodes []string) error {
+	names, err := list(nodes)
+	if err == nil {
+		_, err = tx.exec(`UPDATE launch_nodes SET addressed = 1
+			WHERE launch = (SELECT seq FROM launches WHERE id = ?) AND node IN (SELECT value FROM json_each(?))`, launch, names)
+	}
+	if err != nil {
+		return tx.fail("record the addresses of launch %s: %w", launch, err)
+	}
+	return nil
+}
+
+const selectLaunches = `SELECT seq, id, job_id, tier, qos, user, account, partition, round, state, class, message, requested_at, retry_at, created_at, ended_at FROM launches `
+
+// OpenLaunches gives the launches that are launching or failing, with their
+// nodes, oldest first.
+func (l *Ledger) OpenLaunches(ctx context.Context) ([]Launch, error) {
+	return l.launches(ctx, "open launches", `WHERE state IN ('launching', 'failing') ORDER BY created_at, seq`)
+}
+
+// LaunchesOfJob gives a job's launches with their nodes, newest first.
+func (l *Ledger) LaunchesOfJob(ctx context.Context, jobID int) ([]Launch, error) {
+	return l.launches(ctx, fmt.Sprintf("launches of job %d", jobID), `WHERE job_id = ? ORDER BY created_at DESC, seq DESC`, jobID)
+}
+
+// RecentLaunches gives at most limit launches with their nodes, newest first.
+func (l *Ledger) RecentLaunches(ctx context.Context, limit int) ([]Launch, error) {
+	return l.launches(ctx, "recent launches", `ORDER BY created_at DESC, seq DESC LIMIT ?`, max(limit, 0))
+}
+
+func (l *Ledger) launches(ctx context.Context, what, which string, args ...any) ([]Launch, error) {
+	type row struct {
+		Launch
+		seq int64
+	}
+	type node struct {
+		LaunchNode
+		launch int64
+	}
+	var launches []Launch
+	err := l.read(ctx, what, func(q querier) error {
+		rows, err := collect(ctx, q, func(r *row) []any {
+			return []any{&r.seq, &r.ID, &r.JobID, &r.Tier, &r.QOS, &r.User, &r.Account, &r.Partition, &r.Round, &r.State, &r.Class, &r.Message,
+				stamp{&r.RequestedAt}, stamp{&r.RetryAt}, stamp{&r.CreatedAt}, stamp{&r.EndedAt}}
+		}, selectLaunches+which, args...)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		seqs := make([]int64, len(rows))
+		at := make(map[int64]*Launch, len(rows))
+		launches = make([]Launch, len(rows))
+		for i, r := range rows {
+			launches[i], seqs[i], at[r.seq] = r.Launch, r.seq, &launches[i]
+		}
+		arg, err := json.Marshal(seqs)
+		if err != nil {
+			return err
+		}
+		nodes, err := collect(ctx, q, func(n *node) []any {
+			return []any{&n.launch, &n.Node, &n.Generation, &n.Pool, &n.Provider, &n.InstanceID, &n.Addressed}
+		}, `SELECT launch, node, generation, pool, provider, instance_id, addressed FROM launch_nodes
+			WHERE launch IN (SELECT value FROM json_each(?)) ORDER BY launch, pos`, string(arg))
+		for _, n := range nodes {
+			at[n.launch].Nodes = append(at[n.launch].Nodes, n.LaunchNode)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return launches, nil
+}
+
+// FailedRounds counts the failed launches of a job since its last one that
+// became ready.
+func (l *Ledger) FailedRounds(ctx context.Context, jobID int) (int, error) {
+	var n int
+	err := l.read(ctx, fmt.Sprintf("failed launches of job %d", jobID), func(q querier) error {
+		// By seq, not by time: a clock that was set back must not hide a round.
+		return one(ctx, q, []any{&n}, `SELECT count(*) FROM launches WHERE job_id = ?1 AND state = 'failed'
+			AND seq > coalesce((SELECT max(seq) FROM launches WHERE job_id = ?1 AND state = 'ready'), 0)`, jobID)
+	})
+	return n, err
+}
+
+// Generations gives the highest generation each node was launched with, 0 for
+// one that never was.
+func (l *Ledger) Generations(ctx context.Context, nodes []string) (map[string]int, error) {
+	type row struct {
+		node       string
+		generation int
+	}
+	all := make(map[string]int, len(nodes))
+	for _, n := range nodes {
+		all[n] = 0
+	}
+	err := l.read(ctx, "generations", func(q querier) error {
+		names, err := list(nodes)
+		if err != nil {
+			return err
+		}
+		rows, err := collect(ctx, q, func(r *row) []any { return []any{&r.node, &r.generation} },
+			`SELECT node, generation FROM nodes WHERE node IN (SELECT value FROM json_each(?))`, names)
+		for _, r := range rows {
+			all[r.node] = r.generation
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}

@@ -1,0 +1,274 @@
+// Package reconcile compares what the clouds have with what Slurm has and says
+// what to do about the difference. It is pure; the controller acts.
+//
+// It must survive four things that have killed healthy nodes or leaked
+// instances elsewhere: a cloud listing that lags behind creation, node states
+// that change between two questions, odd items, and its own eagerness. So the
+// cloud is listed first and Slurm asked second, instances are matched by id,
+// new ones have a grace, everything is looked at twice, and terminations per
+// pass are capped.
+package reconcile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/midair-hpc/midair/internal/cloud"
+	"github.com/midair-hpc/midair/internal/ledger"
+	"github.com/midair-hpc/midair/internal/slurm"
+)
+
+// Input is one look at everything.
+type Input struct {
+	Now             time.Time
+	Grace           time.Duration
+	MaxTerminations int // per pass; 0: none
+	// Listed holds, per provider that answered, what it has for this cluster.
+	// A provider that did not answer is absent, and nothing is concluded about
+	// its instances.
+	Listed map[string][]cloud.Instance
+	// ListedAt is when the listing was asked for; instances younger than it
+	// cannot be missing from it.
+	ListedAt  time.Time
+	Nodes     map[string]slurm.Node
+	Instances []ledger.Instance // live and terminating
+	// Pools maps each node of midair.yaml to its provider.
+	Pools map[string]string
+	// Launching are nodes of open launches, OpenTokens those of create calls
+	// whose answer is not known.
+	Launching  map[string]bool
+	OpenTokens map[string]bool
+	// Seen is when each finding was first made, from earlier passes.
+	Seen map[string]time.Time
+	// OnceIsEnough skips the second look: what a dry run shows people.
+	OnceIsEnough bool
+}
+
+// Orphan is an instance that nobody needs.
+type Orphan struct {
+	Provider string
+	Instance cloud.Instance
+	Why      string
+}
+
+// Lost is an instance on record that the cloud no longer has.
+type Lost struct {
+	Instance ledger.Instance
+	EndedAt  time.Time
+	Why      string
+}
+
+// Bare is a node that Slurm believes to be up and that has no instance.
+type Bare struct {
+	Node string
+	Why  string
+}
+
+// Plan is what to do.
+type Plan struct {
+	Terminate []Orphan
+	Adopt     []Adoptee // live, tagged as ours, wanted by Slurm, not on record
+	Lost      []Lost
+	Bare      []Bare   // to be powered down in Slurm
+	Resume    []string // down and powered down for midair's or Slurm's own reasons: back to service
+	// Deferred counts orphans left for the next pass by the cap.
+	Deferred int
+	// Seen replaces Input.Seen for the next pass.
+	Seen map[string]time.Time
+}
+
+// Adoptee is an instance to take over from its tags.
+type Adoptee struct {
+	Provider string
+	Instance cloud.Instance
+}
+
+// Empty reports whether there is nothing to do.
+func (p Plan) Empty() bool {
+	return len(p.Terminate)+len(p.Adopt)+len(p.Lost)+len(p.Bare)+len(p.Resume) == 0
+}
+
+// Decide compares. It never returns an action for a node or instance that a
+// launch in progress owns.
+func Decide(in Input) Plan {
+	d := decision{Input: in, plan: Plan{Seen: map[string]time.Time{}}, onRecord: map[string]ledger.Instance{}, covered: map[string]bool{}}
+	for _, i := range in.Instances {
+		d.onRecord[i.Provider+" "+i.ID] = i
+	}
+	d.instances()
+	d.lost()
+	d.bare()
+	d.sort()
+	return d.plan
+}
+
+type decision struct {
+	Input
+	plan     Plan
+	onRecord map[string]ledger.Instance
+	covered  map[string]bool // nodes with an instance, known or adopted
+}
+
+// twice reports whether a finding was made in an earlier pass too, and
+// remembers it for the next.
+func (d *decision) twice(finding string) bool {
+	first, before := d.Seen[finding]
+	if !before {
+		first = d.Now
+	}
+	d.plan.Seen[finding] = first
+	return before || d.OnceIsEnough
+}
+
+// instances looks at what the clouds have.
+func (d *decision) instances() {
+	for provider, list := range d.Listed {
+		newest := map[string]cloud.Instance{}
+		for _, i := range list {
+			if i.Live() && i.Generation >= newest[i.Node].Generation {
+				newest[i.Node] = i
+			}
+		}
+		for _, i := range list {
+			if !i.Live() {
+				continue
+			}
+			rec, known := d.onRecord[provider+" "+i.ID]
+			switch {
+			case known && rec.State == ledger.Terminating:
+				// On its way; the controller repeats the call.
+			case known && !d.poweredOff(i.Node):
+				d.covered[i.Node] = true
+			case d.OpenTokens[i.Token], d.Launching[i.Node] && known:
+				d.covered[i.Node] = true
+			case d.Now.Sub(i.CreatedAt) < d.Grace && (known || !d.adoptable(i, provider, newest)):
+				d.covered[i.Node] = true
+			case !known && d.adoptable(i, provider, newest):
+				d.covered[i.Node] = true
+				d.plan.Adopt = append(d.plan.Adopt, Adoptee{provider, i})
+			default:
+				d.orphan(provider, i, known)
+			}
+		}
+	}
+}
+
+// adoptable: Slurm waits for the node or has it, midair has nothing for it.
+func (d *decision) adoptable(i cloud.Instance, provider string, newest map[string]cloud.Instance) bool {
+	if d.Pools[i.Node] != provider || d.Launching[i.Node] || newest[i.Node].ID != i.ID {
+		return false
+	}
+	for _, rec := range d.Instances {
+		if rec.Node == i.Node && rec.State == ledger.Live {
+			return false
+		}
+	}
+	n, ok := d.Nodes[i.Node]
+	return ok && !d.poweredOff(n.Name)
+}
+
+// poweredOff: Slurm has no use for an instance of this node.
+func (d *decision) poweredOff(node string) bool {
+	n, ok := d.Nodes[node]
+	if !ok {
+		return true
+	}
+	return !n.State.PoweringUp() && (n.State.PoweredDown() || n.State.PoweringDown())
+}
+
+func (d *decision) orphan(provider string, i cloud.Instance, known bool) {
+	why := "it is not on record and Slurm does not wait for it"
+	switch {
+	case d.Pools[i.Node] == "":
+		why = "its node " + i.Node + " is in no pool"
+	case known:
+		why = "its node " + i.Node + " is powered down"
+	}
+	if !d.twice("orphan " + provider + " " + i.ID) {
+		return
+	}
+	if len(d.plan.Terminate) >= d.MaxTerminations {
+		d.plan.Deferred++
+		return
+	}
+	d.plan.Terminate = append(d.plan.Terminate, Orphan{provider, i, why})
+}
+
+// lost looks at what is on record as live. An instance that the cloud shows as
+// ended is lost at once; one that is only absent may be lag.
+func (d *decision) lost() {
+	for _, rec := range d.Instances {
+		list, answered := d.Listed[rec.Provider]
+		if !answered || rec.State != ledger.Live {
+			continue
+		}
+		k := slices.IndexFunc(list, func(i cloud.Instance) bool { return i.ID == rec.ID })
+		switch {
+		case k >= 0 && !list[k].Live():
+			why := cmp.Or(list[k].StateCause, string(list[k].State))
+			d.plan.Lost = append(d.plan.Lost, Lost{rec, cmp.Or(list[k].EndedAt, d.Now), fmt.Sprintf("the cloud ended %s (%s)", rec.ID, why)})
+		case k < 0 && rec.CreatedAt.Before(d.ListedAt.Add(-d.Grace)):
+			if d.twice("lost " + rec.Provider + " " + rec.ID) {
+				d.plan.Lost = append(d.plan.Lost, Lost{rec, d.Now, fmt.Sprintf("the cloud no longer has %s", rec.ID)})
+			}
+		default:
+			d.covered[rec.Node] = true
+		}
+	}
+}
+
+// bare looks at nodes. Those of lost instances come at once, others that are
+// up without an instance after a second look a grace later.
+func (d *decision) bare() {
+	gone := map[string]string{}
+	for _, l := range d.plan.Lost {
+		if !d.Launching[l.Instance.Node] {
+			gone[l.Instance.Node] = l.Why
+		}
+	}
+	for name, provider := range d.Pools {
+		n, ok := d.Nodes[name]
+		if !ok || d.Launching[name] {
+			continue
+		}
+		if _, answered := d.Listed[provider]; !answered {
+			continue
+		}
+		s := n.State
+		if s.Down() && s.PoweredDown() && !s.PoweringUp() && !s.Drained() && Ours(n.Reason) {
+			if d.twice("down " + name) {
+				d.plan.Resume = append(d.plan.Resume, name)
+			}
+			continue
+		}
+		if d.poweredOff(name) || d.covered[name] || s.Drained() {
+			continue
+		}
+		if why, ok := gone[name]; ok {
+			d.plan.Bare = append(d.plan.Bare, Bare{name, why})
+			continue
+		}
+		finding := "bare " + name
+		first, before := d.Seen[finding]
+		if d.twice(finding) && (d.OnceIsEnough || before && d.Now.Sub(first) >= d.Grace) {
+			d.plan.Bare = append(d.plan.Bare, Bare{name, "Slurm has it up, no instance carries it"})
+		}
+	}
+}
+
+// Ours reports whether a node is down for a reason that is Slurm's own for a
+// node that did not register, or midair's. Anybody else's is left alone.
+func Ours(reason string) bool {
+	return reason == "" || strings.HasPrefix(reason, "ResumeTimeout reached") || strings.HasPrefix(reason, "midair: ")
+}
+
+func (d *decision) sort() {
+	slices.SortFunc(d.plan.Terminate, func(a, b Orphan) int { return cmp.Compare(a.Instance.ID, b.Instance.ID) })
+	slices.SortFunc(d.plan.Adopt, func(a, b Adoptee) int { return cmp.Compare(a.Instance.ID, b.Instance.ID) })
+	slices.SortFunc(d.plan.Lost, func(a, b Lost) int { return cmp.Compare(a.Instance.ID, b.Instance.ID) })
+	slices.SortFunc(d.plan.Bare, func(a, b Bare) int { return cmp.Compare(a.Node, b.Node) })
+	slices.Sort(d.plan.Resume)
+}

@@ -1,0 +1,64 @@
+// Command midair is what people type, and the controller daemon.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/midair-hpc/midair/internal/config"
+)
+
+// version is set when midair is built.
+var version = "devel"
+
+func main() {
+	if err := app().Run(os.Args); err != nil {
+		fmt.Fprintln(os.Stderr, "midair:", err)
+		os.Exit(1)
+	}
+}
+
+func app() *cli.App {
+	return &cli.App{
+		Name:                   "midair",
+		Usage:                  "in-flight refuelling for Slurm: cloud nodes for as long as the peak lasts",
+		Version:                version,
+		HideVersion:            true, // -v is verbose here, as in Slurm; -V is version
+		EnableBashCompletion:   true,
+		UseShortOptionHandling: true,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Aliases: []string{"f"}, Value: config.Path(), Usage: "read `FILE` instead of " + config.DefaultPath},
+			&cli.BoolFlag{Name: "version", Aliases: []string{"V"}, Usage: "print the version and exit"},
+		},
+		Before: func(c *cli.Context) error {
+			if c.Bool("version") {
+				printVersion(c)
+				return cli.Exit("", 0)
+			}
+			return nil
+		},
+		Commands: []*cli.Command{
+			statusCommand(),
+			whyCommand(),
+			reconcileCommand(),
+			slurmconfCommand(),
+			configCommand(),
+			hostlistCommand(),
+			localCommand(),
+			controllerCommand(),
+			demoCommand(),
+			versionCommand(),
+		},
+	}
+}
+
+func versionCommand() *cli.Command {
+	return &cli.Command{Name: "version", Usage: "print the version", Action: func(c *cli.Context) error {
+		printVersion(c)
+		return nil
+	}}
+}
+
+func printVersion(c *cli.Context) { fmt.Fprintln(c.App.Writer, "midair", version) }

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/midair-hpc/midair/internal/config"
+	"github.com/midair-hpc/midair/internal/controller"
+	"github.com/midair-hpc/midair/internal/hostlist"
+	"github.com/midair-hpc/midair/internal/ledger"
+	"github.com/midair-hpc/midair/internal/slurm"
+	"github.com/midair-hpc/midair/internal/status"
+)
+
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "status",
+		Usage:     "show pools, nodes, launches, and jobs that wait for nodes",
+		ArgsUsage: "[" + strings.Join(status.Sections, "|") + "]...",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "nodes", Aliases: []string{"n", "w", "nodelist"}, Usage: "only these nodes, as a host list"},
+			&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "comma-separated columns of the one section named"},
+			&cli.BoolFlag{Name: "noheader", Aliases: []string{"h"}, Usage: "no headings"},
+			&cli.BoolFlag{Name: "json", Usage: "for programs"},
+		},
+		HideHelp: true, // -h is noheader here, as in sinfo and squeue; --help works on the command above
+		Action:   runStatus,
+	}
+}
+
+// opened is what the read-only commands work with.
+type opened struct {
+	cfg   *config.Config
+	led   status.Ledger // nil where there is no ledger yet
+	slurm slurm.Client
+	close func()
+}
+
+func openReadOnly(ctx context.Context, c *cli.Context) (opened, error) {
+	cfg, err := config.Load(c.String("config"))
+	if err != nil {
+		return opened{}, err
+	}
+	client, err := slurm.NewCommands(slurm.Options{BinDir: cfg.Slurm.BinDir, Conf: cfg.Slurm.Conf, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		return opened{}, err
+	}
+	o := opened{cfg: cfg, slurm: client, close: func() {}}
+	led, err := ledger.OpenReadOnly(ctx, cfg.Ledger)
+	switch {
+	case errors.Is(err, ledger.ErrAbsent):
+	case err != nil:
+		return opened{}, err
+	default:
+		o.led = led
+		o.close = func() { led.Close() }
+	}
+	return o, nil
+}
+
+func runStatus(c *cli.Context) error {
+	o, err := openReadOnly(c.Context, c)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	v, err := status.Gather(c.Context, o.cfg, o.led, o.slurm, time.Now())
+	if err != nil {
+		return err
+	}
+	v.Controller.PID, v.Controller.Running = controller.Running(o.cfg)
+	if list := c.String("nodes"); list != "" {
+		names, err := hostlist.Expand(list)
+		if err != nil {
+			return err
+		}
+		v.Only(names)
+	}
+	if c.Bool("json") {
+		return writeJSON(c.App.Writer, v)
+	}
+	f := status.Format{Sections: c.Args().Slice(), NoHeader: c.Bool("noheader")}
+	if cols := c.String("format"); cols != "" {
+		f.Columns = strings.Split(cols, ",")
+	}
+	return v.Table(c.App.Writer, f, time.Now())
+}
+
+func whyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "why",
+		Usage:     "say why a job does not run, or how it got its nodes",
+		ArgsUsage: "JOBID",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "for programs"}},
+		Action: func(c *cli.Context) error {
+			id, err := strconv.Atoi(c.Args().First())
+			if err != nil || c.NArg() != 1 || id <= 0 {
+				return fmt.Errorf("why: want one job id, such as midair why 4711; got %q", strings.Join(c.Args().Slice(), " "))
+			}
+			o, err := openReadOnly(c.Context, c)
+			if err != nil {
+				return err
+			}
+			defer o.close()
+			w, err := status.Explain(c.Context, o.cfg, o.led, o.slurm, id)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return writeJSON(c.App.Writer, w)
+			}
+			w.Text(c.App.Writer, time.Now())
+			return nil
+		},
+	}
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
