@@ -41,6 +41,7 @@ type namespaces struct {
 	initPath string
 	bridge   string
 	network  netip.Prefix
+	machine  func() (string, error) // see machine
 }
 
 // bridgeName gives each root a bridge of its own. Names of network interfaces
@@ -96,7 +97,7 @@ func (c *namespaces) checkNetwork() error {
 }
 
 func (c *namespaces) start(ctx context.Context, s cell.Spec) (process, error) {
-	m, err := machine()
+	m, err := c.machine()
 	if err != nil {
 		return process{}, err
 	}
@@ -105,14 +106,14 @@ func (c *namespaces) start(ctx context.Context, s cell.Spec) (process, error) {
 }
 
 func (c *namespaces) alive(p process) bool {
-	m, err := machine()
+	m, err := c.machine()
 	// If this machine does not say who it is, the instance gets the benefit of
 	// the doubt: an end is never taken back.
 	return err != nil || (p.Machine == m && p.Alive())
 }
 
 func (c *namespaces) kill(p process) error {
-	m, err := machine()
+	m, err := c.machine()
 	if err != nil || p.Machine != m {
 		return err
 	}
@@ -120,7 +121,7 @@ func (c *namespaces) kill(p process) error {
 }
 
 func (c *namespaces) wait(ctx context.Context, p process) error {
-	m, err := machine()
+	m, err := c.machine()
 	if err != nil || p.Machine != m {
 		return err
 	}

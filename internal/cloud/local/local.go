@@ -132,7 +132,7 @@ func Open(o Options) (*Provider, error) {
 		p.types[t.Name] = t
 	}
 	p.reg = newRegistry(root, p.log)
-	p.cells = &namespaces{initPath: o.InitPath, bridge: bridgeName(root), network: network}
+	p.cells = &namespaces{initPath: o.InitPath, bridge: bridgeName(root), network: network, machine: sync.OnceValues(machine)}
 	return p, nil
 }
 
