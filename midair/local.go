@@ -148,14 +148,14 @@ func localTable(w io.Writer, list []cloud.Instance, now time.Time) {
 	for _, i := range list {
 		ended := ""
 		if !i.EndedAt.IsZero() {
-			ended = fmt.Sprintf("%s ago, %s", short(now.Sub(i.EndedAt)), i.StateCause)
+			ended = fmt.Sprintf("%s ago, %s", localAge(now.Sub(i.EndedAt)), i.StateCause)
 		}
-		t.AppendRow(table.Row{i.ID, i.Node, i.Generation, i.State, i.Offering.Key(), i.Addr, short(now.Sub(i.CreatedAt)), ended})
+		t.AppendRow(table.Row{i.ID, i.Node, i.Generation, i.State, i.Offering.Key(), i.Addr, localAge(now.Sub(i.CreatedAt)), ended})
 	}
 	t.Render()
 }
 
-func short(d time.Duration) string { return d.Truncate(time.Second).String() }
+func localAge(d time.Duration) string { return d.Truncate(time.Second).String() }
 
 func localConsole(c *cli.Context) error {
 	if c.NArg() != 1 {

@@ -94,7 +94,7 @@ func localFaultChanges(c *cli.Context) ([]func(*local.Faults), error) {
 	var changes []func(*local.Faults)
 	add := func(change func(*local.Faults)) { changes = append(changes, change) }
 	for _, key := range c.StringSlice("out-of-stock") {
-		add(func(f *local.Faults) { f.Stock = with(f.Stock, key, 0) })
+		add(func(f *local.Faults) { f.Stock = withEntry(f.Stock, key, 0) })
 	}
 	for _, s := range c.StringSlice("stock") {
 		key, count, _ := strings.Cut(s, "=")
@@ -102,7 +102,7 @@ func localFaultChanges(c *cli.Context) ([]func(*local.Faults), error) {
 		if err != nil {
 			return nil, fmt.Errorf("fault set: --stock %s: want OFFERING=N, such as g1.small/zone-a/spot=2", s)
 		}
-		add(func(f *local.Faults) { f.Stock = with(f.Stock, key, n) })
+		add(func(f *local.Faults) { f.Stock = withEntry(f.Stock, key, n) })
 	}
 	for _, s := range c.StringSlice("boot-delay") {
 		key, text, _ := strings.Cut(s, "=")
@@ -110,7 +110,7 @@ func localFaultChanges(c *cli.Context) ([]func(*local.Faults), error) {
 		if err != nil {
 			return nil, fmt.Errorf("fault set: --boot-delay %s: want OFFERING=DURATION, such as g1.small/zone-a/spot=90s", s)
 		}
-		add(func(f *local.Faults) { f.BootDelay = with(f.BootDelay, key, local.Duration(d)) })
+		add(func(f *local.Faults) { f.BootDelay = withEntry(f.BootDelay, key, local.Duration(d)) })
 	}
 	for _, s := range c.StringSlice("vanish") {
 		key, text, after := strings.Cut(s, "=")
@@ -118,13 +118,13 @@ func localFaultChanges(c *cli.Context) ([]func(*local.Faults), error) {
 		if key == "" || (after && err != nil) {
 			return nil, fmt.Errorf("fault set: --vanish %s: want NODE or NODE=DURATION, such as spot-001=30s", s)
 		}
-		add(func(f *local.Faults) { f.Vanish = with(f.Vanish, key, local.Duration(d)) })
+		add(func(f *local.Faults) { f.Vanish = withEntry(f.Vanish, key, local.Duration(d)) })
 	}
 	for _, key := range c.StringSlice("spec-mismatch") {
-		add(func(f *local.Faults) { f.SpecMismatch = including(f.SpecMismatch, key) })
+		add(func(f *local.Faults) { f.SpecMismatch = withName(f.SpecMismatch, key) })
 	}
 	for _, key := range c.StringSlice("no-register") {
-		add(func(f *local.Faults) { f.NoRegister = including(f.NoRegister, key) })
+		add(func(f *local.Faults) { f.NoRegister = withName(f.NoRegister, key) })
 	}
 	for flag, field := range map[string]func(*local.Faults) *int{
 		"quota":       func(f *local.Faults) *int { return &f.MaxInstances },
@@ -157,7 +157,7 @@ func localFaultChanges(c *cli.Context) ([]func(*local.Faults), error) {
 	return changes, nil
 }
 
-func with[V any](m map[string]V, key string, value V) map[string]V {
+func withEntry[V any](m map[string]V, key string, value V) map[string]V {
 	if m == nil {
 		m = map[string]V{}
 	}
@@ -165,7 +165,7 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 	return m
 }
 
-func including(list []string, s string) []string {
+func withName(list []string, s string) []string {
 	if slices.Contains(list, s) {
 		return list
 	}

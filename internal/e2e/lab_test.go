@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,12 +183,21 @@ func (l *lab) live() []instance {
 	return live
 }
 
-// ledger opens the cluster's ledger.
+// ledger gives a copy of the cluster's ledger: SQLite resolves links, and the
+// way into the cluster's files is one.
 func (l *lab) ledger() *ledger.Ledger {
 	l.t.Helper()
-	led, err := ledger.OpenReadOnly(l.ctx, l.Path(testcluster.LedgerDir+"/ledger.db"))
+	dir := l.t.TempDir()
+	for _, f := range []string{"ledger.db", "ledger.db-wal"} {
+		text, err := os.ReadFile(l.Path(testcluster.LedgerDir + "/" + f))
+		if os.IsNotExist(err) {
+			continue
+		}
+		require.NoError(l.t, err)
+		require.NoError(l.t, os.WriteFile(filepath.Join(dir, f), text, 0o600))
+	}
+	led, _, err := ledger.Open(l.ctx, filepath.Join(dir, "ledger.db"), slog.New(slog.DiscardHandler), time.Now)
 	require.NoError(l.t, err)
-	l.t.Cleanup(func() { led.Close() })
 	return led
 }
 
@@ -209,8 +219,9 @@ func (l *lab) settles() {
 		}
 		return true
 	})
-	led := l.ledger()
 	l.within(10*time.Second, "the ledger to have every instance ended and every launch closed", func() bool {
+		led := l.ledger()
+		defer led.Close()
 		live, err := led.LiveInstances(l.ctx)
 		require.NoError(l.t, err)
 		open, err := led.OpenLaunches(l.ctx)
@@ -219,6 +230,8 @@ func (l *lab) settles() {
 		require.NoError(l.t, err)
 		return len(live)+len(open)+len(intents) == 0
 	})
+	led := l.ledger()
+	defer led.Close()
 	all, err := led.Instances(l.ctx, time.Time{})
 	require.NoError(l.t, err)
 	onRecord := map[string]bool{}

@@ -41,6 +41,7 @@ func TestKillAtEveryCrashPointLeaksNothingAndTheJobRuns(t *testing.T) {
 				l.fault("set", "--unknown", "2") // both offerings of the pool
 			}
 			d := l.controller("MIDAIR_CRASH_AT=" + point)
+			defer func() { _ = l.Signal(context.Background(), l.Daemon("controller"), "KILL") }()
 			id := l.submit("p1", 2, "sleep 1")
 			select {
 			case <-d.Done():

@@ -9,9 +9,9 @@ import (
 // away: what the newcomer does not say stays, a state never goes back, and the
 // first time and cause of anything are kept.
 const addInstance = `INSERT INTO instances
-	(provider, id, node, generation, launch, token, pool, type, zone, market, addr, host_name, price, state, created_at, ready_at, ended_at, end_cause, console) VALUES`
-
-const mergeInstance = `ON CONFLICT (provider, id) DO UPDATE SET
+	(provider, id, node, generation, launch, token, pool, type, zone, market, addr, host_name, price, state, created_at, ready_at, ended_at, end_cause, console)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	ON CONFLICT (provider, id) DO UPDATE SET
 	node       = iif(excluded.node = '', node, excluded.node),
 	generation = iif(excluded.node = '', generation, excluded.generation),
 	launch     = iif(excluded.launch = '', launch, excluded.launch),
@@ -39,35 +39,29 @@ const mergeInstance = `ON CONFLICT (provider, id) DO UPDATE SET
 // it carries another and this one has ended. A node's generation is raised to
 // the instance's, so that a rebuilt ledger does not count from 1 again.
 func (tx *Tx) AddInstances(instances []Instance) error {
-	if len(instances) == 0 {
-		return nil
-	}
-	var rows, generations []any
 	for _, i := range instances {
-		rows = append(rows, i.Provider, i.ID, i.Node, i.Generation, i.Launch, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, string(i.Offering.Market),
+		_, err := tx.exec(addInstance, i.Provider, i.ID, i.Node, i.Generation, i.Launch, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, string(i.Offering.Market),
 			i.Addr, i.HostName, int64(i.Price), string(i.State), nanos(i.CreatedAt), nanos(i.ReadyAt), nanos(i.EndedAt), i.EndCause, i.Console)
-		if i.Node != "" {
-			generations = append(generations, i.Node, i.Generation)
+		if err == nil && i.Node != "" {
+			err = tx.raise(i.Node, i.Generation)
 		}
-	}
-	if err := tx.insert(addInstance, 19, mergeInstance, rows); err != nil {
-		return tx.fail("record instances of %s from %s on: %w", instances[0].Provider, instances[0].ID, err)
-	}
-	if err := tx.raise(generations); err != nil {
-		return tx.fail("record the generations of instances of %s from %s on: %w", instances[0].Provider, instances[0].ID, err)
-	}
-	for _, i := range instances {
-		if i.Launch == "" {
-			continue
+		if err == nil && i.Launch != "" {
+			err = tx.carry(i)
 		}
-		if _, err := tx.exec(`UPDATE launch_nodes SET instance_id = ?2
-			WHERE launch = (SELECT seq FROM launches WHERE id = ?3) AND node = ?4 AND generation = ?5
-			AND (instance_id = '' OR EXISTS (SELECT 1 FROM instances WHERE provider = ?1 AND id = ?2 AND state <> 'ended'))`,
-			i.Provider, i.ID, i.Launch, i.Node, i.Generation); err != nil {
-			return tx.fail("record instance %s of %s as node %s of launch %s: %w", i.ID, i.Provider, i.Node, i.Launch, err)
+		if err != nil {
+			return tx.fail("record instance %s of %s: %w", i.ID, i.Provider, err)
 		}
 	}
 	return nil
+}
+
+// carry notes at the instance's launch that it carries the node.
+func (tx *Tx) carry(i Instance) error {
+	_, err := tx.exec(`UPDATE launch_nodes SET instance_id = ?2
+		WHERE launch = (SELECT seq FROM launches WHERE id = ?3) AND node = ?4 AND generation = ?5
+		AND (instance_id = '' OR EXISTS (SELECT 1 FROM instances WHERE provider = ?1 AND id = ?2 AND state <> 'ended'))`,
+		i.Provider, i.ID, i.Launch, i.Node, i.Generation)
+	return err
 }
 
 // SetReady records when the instances' nodes registered. The first time is

@@ -10,8 +10,6 @@ import (
 // generation to the one given. A launch whose id is on record already is
 // ErrExists.
 func (tx *Tx) AddLaunches(launches []Launch) error {
-	var nodes []any
-	var generations []any
 	for _, l := range launches {
 		res, err := tx.exec(`INSERT INTO launches (id, job_id, tier, qos, user, account, partition, round, state, class, message, requested_at, retry_at, created_at, ended_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -28,30 +26,24 @@ func (tx *Tx) AddLaunches(launches []Launch) error {
 			return tx.fail("record launch %s: %w", l.ID, err)
 		}
 		for pos, n := range l.Nodes {
-			nodes = append(nodes, seq, n.Node, pos, n.Generation, n.Pool, n.Provider, n.InstanceID, n.Addressed)
-			generations = append(generations, n.Node, n.Generation)
+			_, err := tx.exec(`INSERT INTO launch_nodes (launch, node, pos, generation, pool, provider, instance_id, addressed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+				seq, n.Node, pos, n.Generation, n.Pool, n.Provider, n.InstanceID, n.Addressed)
+			if err == nil {
+				err = tx.raise(n.Node, n.Generation)
+			}
+			if err != nil {
+				return tx.fail("record node %s of launch %s: %w", n.Node, l.ID, err)
+			}
 		}
-	}
-	if err := tx.insert(`INSERT INTO launch_nodes (launch, node, pos, generation, pool, provider, instance_id, addressed) VALUES`, 8, ``, nodes); err != nil {
-		return tx.fail("record the nodes of %s: %w", describe(launches), err)
-	}
-	if err := tx.raise(generations); err != nil {
-		return tx.fail("record the generations of the nodes of %s: %w", describe(launches), err)
 	}
 	return nil
 }
 
-func describe(launches []Launch) string {
-	if len(launches) == 1 {
-		return "launch " + launches[0].ID
-	}
-	return fmt.Sprintf("%d launches from %s to %s", len(launches), launches[0].ID, launches[len(launches)-1].ID)
-}
-
-// raise takes pairs of node and generation.
-func (tx *Tx) raise(pairs []any) error {
-	return tx.insert(`INSERT INTO nodes (node, generation) VALUES`, 2,
-		`ON CONFLICT (node) DO UPDATE SET generation = excluded.generation WHERE excluded.generation > generation`, pairs)
+// raise makes a node's generation at least the one given.
+func (tx *Tx) raise(node string, generation int) error {
+	_, err := tx.exec(`INSERT INTO nodes (node, generation) VALUES (?, ?)
+		ON CONFLICT (node) DO UPDATE SET generation = excluded.generation WHERE excluded.generation > generation`, node, generation)
+	return err
 }
 
 // SetLaunch records the state, class, message, retry and end time of a launch

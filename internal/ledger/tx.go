@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 )
 
 // Tx is a write transaction, valid inside the function given to Update and for
@@ -82,30 +81,4 @@ func (tx *Tx) changed(query string, args ...any) (bool, error) {
 	}
 	n, err := res.RowsAffected()
 	return n > 0, err
-}
-
-// batchValues bounds how many values go into one statement. More rows at once
-// save calls; beyond this size it is hardly measurable.
-const batchValues = 512
-
-// insert runs an INSERT for rows of so many columns, many at a time. Values
-// are given row after row.
-func (tx *Tx) insert(into string, columns int, onConflict string, values []any) error {
-	size := max(batchValues/columns, 1) * columns
-	for len(values) > 0 {
-		n := min(size, len(values))
-		if n < size {
-			n = columns // the rest one by one: two shapes of statement are enough
-		}
-		if _, err := tx.exec(insertText(into, columns, n/columns, onConflict), values[:n]...); err != nil {
-			return err
-		}
-		values = values[n:]
-	}
-	return nil
-}
-
-func insertText(into string, columns, rows int, onConflict string) string {
-	row := "(?" + strings.Repeat(", ?", columns-1) + ")"
-	return into + " " + row + strings.Repeat(", "+row, rows-1) + " " + onConflict
 }

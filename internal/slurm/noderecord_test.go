@@ -66,13 +66,13 @@ func TestNodesOf2605(t *testing.T) {
 
 func TestReasonWithoutItsStamp(t *testing.T) {
 	for text, want := range map[string]string{
-		"Not responding [slurm@2026-12-01T05:25:02]":   "Not responding",
-		"bad [disk] [root@1796103957]":                 "bad [disk]",
-		"see [a@1796103957] there [root@1796103957]":   "see [a@1796103957] there",
-		"no stamp":                                     "no stamp",
-		"":                                             "",
-		"(null)":                                       "",
-		"x [root@Unknown]":                             "x",
+		"Not responding [slurm@2026-12-01T05:25:02]": "Not responding",
+		"bad [disk] [root@1796103957]":               "bad [disk]",
+		"see [a@1796103957] there [root@1796103957]": "see [a@1796103957] there",
+		"no stamp":         "no stamp",
+		"":                 "",
+		"(null)":           "",
+		"x [root@Unknown]": "x",
 		"first [root@1796103957]        second [line]": "first second [line]",
 	} {
 		require.Equal(t, want, reason(text), text)

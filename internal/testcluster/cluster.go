@@ -217,9 +217,9 @@ func capture(cmd *exec.Cmd, argv []string) (string, error) {
 }
 
 // StartDaemon starts a program that stays in the foreground; its output goes
-// to /var/log/NAME.log.
+// to /run/NAME.log.
 func (c *Cluster) StartDaemon(name string, env []string, argv ...string) (*Daemon, error) {
-	log, err := os.OpenFile(c.Path("/var/log/"+name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(c.Path("/run/"+name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -300,15 +300,12 @@ func WaitFor(ctx context.Context, what string, ok func(context.Context) (bool, e
 // Logs gives the last n lines of every log, for a failed test's output.
 func (c *Cluster) Logs(n int) string {
 	var b strings.Builder
-	for _, pattern := range []string{"/var/log/*.log", "/var/log/slurm/*.log", "/var/log/midair/*.log"} {
+	for _, pattern := range []string{"/run/*.log", "/var/log/slurm/*.log", "/var/log/midair/*.log"} {
 		files, _ := filepath.Glob(c.Path(pattern))
 		for _, f := range files {
 			text, err := os.ReadFile(f)
 			if err != nil || len(text) == 0 {
 				continue
-			}
-			if fi, err := os.Stat(f); err != nil || time.Since(fi.ModTime()) > time.Hour {
-				continue // the machine's own, seen through the overlay
 			}
 			lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 			if len(lines) > n {

@@ -299,3 +299,20 @@ func TestRecordsWithoutATokenAreForgotten(t *testing.T) {
 	require.Equal(t, "10.213.4.2", res.Instances[0].Addr, "no address is leaked")
 	require.Len(t, l.list(), 3)
 }
+
+func TestOddTokenDoesNotHideInstances(t *testing.T) {
+	l := newLab(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cells.refuse = func(cell.Spec) error { cancel(); return nil }
+	_, err := l.Launch(ctx, request("a", 1))
+	require.Error(t, err)
+	l.cells.refuse = nil
+	l.launch(request("b", 1))
+	require.NoError(t, os.WriteFile(l.reg.tokenPath("a"), []byte("{"), 0o644))
+	require.Len(t, l.list(), 2)
+	_, err = l.Launch(context.Background(), request("a", 1))
+	require.True(t, cloud.AsError(err).Ambiguous, "what the token has bought is not known")
+	l.clock.forward(startGrace)
+	require.Equal(t, cloud.Terminated, l.list()[0].State)
+	require.Equal(t, cloud.Running, l.list()[1].State)
+}

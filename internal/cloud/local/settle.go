@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -45,7 +46,9 @@ func (p *Provider) settle(v *view, now time.Time) error {
 			err = p.end(v, r, now, "vanished", 0)
 		}
 		if err != nil {
-			return err
+			// One odd instance must not take the others with it; it is tried
+			// again at the next call.
+			p.log.Warn("settle instance", "instance", id, "err", err)
 		}
 	}
 	if err := p.vanish(v, now); err != nil {
@@ -58,17 +61,12 @@ func (p *Provider) settle(v *view, now time.Time) error {
 // being worked on, or may be asked for again, it is over.
 func (p *Provider) settleUnstarted(v *view, r record, now time.Time) error {
 	t, err := v.token(r.Token)
-	if err != nil {
-		return err
-	}
-	committed := false
-	if t != nil {
-		for _, id := range t.IDs {
-			committed = committed || id == r.ID
-		}
-	}
-	if !committed {
+	if err == nil && (t == nil || !slices.Contains(t.IDs, r.ID)) {
 		return v.drop(r.ID)
+	}
+	if err != nil {
+		// Its token cannot be asked for again either.
+		p.log.Warn("settle instance", "instance", r.ID, "err", err)
 	}
 	if now.Sub(r.CreatedAt) < startGrace {
 		return nil
