@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -12,74 +11,119 @@ import (
 	"github.com/midair-hpc/midair/internal/hostlist"
 )
 
+// maxHostlistInput bounds what is read from standard input, in bytes: a
+// million names of 64.
+const maxHostlistInput = 64 << 20
+
 func hostlistCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "hostlist",
-		Usage: "expand and fold Slurm's host list expressions",
+		Usage: "expand and fold Slurm's hostlist expressions",
 		Subcommands: []*cli.Command{
 			{
-				Name: "expand", Usage: "print the names of expressions, one a line", ArgsUsage: "[EXPR... | -]",
+				Name:      "expand",
+				Usage:     "print the names of expressions",
+				ArgsUsage: "[EXPR...]",
+				Description: "Prints the names in Slurm's order, duplicates included.\n" +
+					"Without EXPR, or for -, it reads one expression a line from standard input.\n" +
+					"If one expression is bad, nothing is printed.",
 				Flags: []cli.Flag{
-					&cli.IntFlag{Name: "max", Value: hostlist.DefaultMax, Usage: "give up above so many names"},
-					&cli.StringFlag{Name: "delimiter", Aliases: []string{"d"}, Value: "\n", Usage: "between names"},
+					&cli.IntFlag{Name: "max", Value: hostlist.DefaultMax, Usage: "refuse more than `N` names in all"},
+					&cli.StringFlag{Name: "delimiter", Aliases: []string{"d"}, Value: "\n", DefaultText: "a line end", Usage: "print `TEXT` between the names"},
 				},
-				Action: expandHosts,
+				Action: expandHostlists,
 			},
 			{
-				Name: "fold", Usage: "write names as one expression, in their order", ArgsUsage: "[NAME... | -]",
-				Flags:  []cli.Flag{&cli.BoolFlag{Name: "sort", Aliases: []string{"s"}, Usage: "sort, and drop duplicates"}},
-				Action: foldHosts,
+				Name:      "fold",
+				Usage:     "write names as one expression",
+				ArgsUsage: "[NAME...]",
+				Description: "Keeps order and duplicates, unless --sort is given. A NAME can be an expression too.\n" +
+					"Without NAME, or for -, it reads names from standard input; blanks, commas and line ends part them.",
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "sort", Aliases: []string{"s"}, Usage: "sort the names and write each once"},
+				},
+				Action: foldHostlists,
 			},
 		},
 	}
 }
 
-// words gives the arguments, or standard input's if there are none or only -.
-func words(c *cli.Context, split bufio.SplitFunc) ([]string, error) {
-	if c.NArg() > 0 && !(c.NArg() == 1 && c.Args().First() == "-") {
-		return c.Args().Slice(), nil
+func expandHostlists(c *cli.Context) error {
+	limit := c.Int("max")
+	if limit < 1 {
+		return fmt.Errorf("--max %d: want at least 1", limit)
 	}
-	var all []string
-	s := bufio.NewScanner(c.App.Reader)
-	s.Buffer(nil, 64<<20)
-	s.Split(split)
-	for s.Scan() {
-		if w := strings.TrimSpace(s.Text()); w != "" {
-			all = append(all, w)
-		}
-	}
-	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("read standard input: %w", err)
-	}
-	if len(all) == 0 {
-		return nil, errors.New("no host list given, neither as an argument nor on standard input")
-	}
-	return all, nil
-}
-
-func expandHosts(c *cli.Context) error {
-	exprs, err := words(c, bufio.ScanLines)
-	if err != nil {
+	names, err := hostlistNames(c, limit)
+	if err != nil || len(names) == 0 {
 		return err
 	}
+	_, err = fmt.Fprintln(c.App.Writer, strings.Join(names, c.String("delimiter")))
+	return err
+}
+
+func foldHostlists(c *cli.Context) error {
+	names, err := hostlistNames(c, hostlist.DefaultMax)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	fold := hostlist.Fold
+	if c.Bool("sort") {
+		fold = hostlist.FoldSorted
+	}
+	_, err = fmt.Fprintln(c.App.Writer, fold(names))
+	return err
+}
+
+// hostlistNames expands the arguments, or what standard input has where there
+// are none or where one is -. limit is for all of them together.
+func hostlistNames(c *cli.Context, limit int) ([]string, error) {
 	var names []string
-	for _, e := range exprs {
-		more, err := hostlist.ExpandMax(e, c.Int("max")-len(names))
-		if err != nil {
-			return err
+	add := func(expr string) error {
+		more, err := hostlist.ExpandMax(expr, limit-len(names))
+		var e *hostlist.Error
+		if errors.As(err, &e) && e.TooMany && len(names) > 0 {
+			return fmt.Errorf("%d names so far, %d allowed: %w", len(names), limit, err)
 		}
 		names = append(names, more...)
-	}
-	_, err = io.WriteString(c.App.Writer, strings.Join(names, c.String("delimiter"))+"\n")
-	return err
-}
-
-func foldHosts(c *cli.Context) error {
-	names, err := words(c, bufio.ScanWords)
-	if err != nil {
 		return err
 	}
-	folded := hostlist.FoldSorted(names)
-	_, err = fmt.Fprintln(c.App.Writer, folded)
-	return err
+	args := c.Args().Slice()
+	if len(args) == 0 {
+		args = []string{"-"}
+	}
+	for _, arg := range args {
+		switch {
+		case arg == "-":
+			if err := eachHostlistLine(c.App.Reader, add); err != nil {
+				return nil, err
+			}
+		case strings.HasPrefix(arg, "-"):
+			// No node's name begins so; urfave/cli stops at the first argument.
+			return nil, fmt.Errorf("%q is not a hostlist; write options before the first one", arg)
+		default:
+			if err := add(arg); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return names, nil
+}
+
+// eachHostlistLine calls add for every line.
+func eachHostlistLine(r io.Reader, add func(expr string) error) error {
+	text, err := io.ReadAll(io.LimitReader(r, maxHostlistInput+1))
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	if len(text) > maxHostlistInput {
+		return fmt.Errorf("read standard input: more than %d MiB; is it a list of nodes?", maxHostlistInput>>20)
+	}
+	line := 0
+	for expr := range strings.Lines(string(text)) {
+		line++
+		if err := add(strings.TrimSuffix(expr, "\n")); err != nil {
+			return fmt.Errorf("standard input, line %d: %w", line, err)
+		}
+	}
+	return nil
 }

@@ -210,6 +210,13 @@ func ourRequeue(ctx context.Context, c *testcluster.Cluster) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	err = testcluster.WaitFor(ctx, fmt.Sprintf("midair's word on job %d", id), func(ctx context.Context) (bool, error) {
+		out, err := c.Run(ctx, "squeue", "-h", "-j", strconv.Itoa(id), "-o", "%k")
+		return strings.HasPrefix(out, "midair: "), err
+	})
+	if err != nil {
+		return 0, err
+	}
 	eligible, err := eligibleAgain(ctx, c, id)
 	if err != nil {
 		return 0, err

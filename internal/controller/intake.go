@@ -276,15 +276,16 @@ func (c *Controller) alreadyLaunched(names []string, nodes []slurm.Node) (busy m
 	for _, i := range c.instances {
 		byNode[i.Node] = append(byNode[i.Node], i)
 	}
+	var unasked, launched []string
 	for _, n := range names {
 		if !up[n] {
 			busy[n] = true
-			c.Log.Warn("request for a node that Slurm is not powering up: nothing is bought", "node", n)
+			unasked = append(unasked, n)
 			continue
 		}
 		if l := c.nodes[n]; l != nil && l.State == ledger.Launching && !l.parked[n] {
 			busy[n] = true
-			c.Log.Info("request for a node that is being launched already", "node", n, "launch", l.ID)
+			launched = append(launched, n)
 			continue
 		}
 		for _, i := range byNode[n] {
@@ -292,6 +293,12 @@ func (c *Controller) alreadyLaunched(names []string, nodes []slurm.Node) (busy m
 				stale[i.Provider] = append(stale[i.Provider], i.ID)
 			}
 		}
+	}
+	if len(unasked) > 0 {
+		c.Log.Warn("request for nodes that Slurm is not powering up: nothing is bought", "nodes", hostlist.FoldSorted(unasked))
+	}
+	if len(launched) > 0 {
+		c.Log.Info("request for nodes that are being launched already", "nodes", hostlist.FoldSorted(launched))
 	}
 	return busy, stale
 }

@@ -1,93 +1,97 @@
-// Package hostlist reads and writes Slurm's hostlist expressions, such as
-// gpu[001-064]-ib,login1.
 package hostlist
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 )
 
-// DefaultMax bounds how many names Expand gives: far above any cluster, far
-// below what would eat the memory.
-const DefaultMax = 1 << 20
-
-// Expand gives the names of an expression, in Slurm's order, duplicates kept.
+// Expand gives the names of an expression in Slurm's order; a name that is
+// listed twice comes twice. An expression without a term gives none.
+//
+// The error is an [*Error]. It is one also where there are more names than
+// [DefaultMax].
 func Expand(expr string) ([]string, error) { return ExpandMax(expr, DefaultMax) }
 
-// ExpandMax is Expand with a bound on the number of names.
+// ExpandMax is Expand with another bound on the number of names. It counts
+// them before it makes the first.
 func ExpandMax(expr string, max int) ([]string, error) {
-	var out []string
-	depth, from := 0, 0
-	for i := 0; i <= len(expr); i++ {
-		c := byte(',')
-		if i < len(expr) {
-			c = expr[i]
-		}
-		switch {
-		case c == '[':
-			depth++
-			if depth > 1 {
-				return nil, fmt.Errorf("hostlist %q: nested [ at position %d", expr, i+1)
-			}
-		case c == ']':
-			depth--
-			if depth < 0 {
-				return nil, fmt.Errorf("hostlist %q: ] without [ at position %d", expr, i+1)
-			}
-		case (c == ',' || c == ' ' || c == '\n' || c == '\t') && (depth == 0 || i == len(expr)):
-			if depth != 0 {
-				return nil, fmt.Errorf("hostlist %q: [ without ]", expr)
-			}
-			if i > from {
-				names, err := expandOne(expr, expr[from:i], max-len(out))
-				if err != nil {
-					return nil, err
-				}
-				out = append(out, names...)
-			}
-			from = i + 1
-		}
-	}
-	return out, nil
-}
-
-func expandOne(expr, term string, max int) ([]string, error) {
-	open := strings.IndexByte(term, '[')
-	if open < 0 {
-		if max < 1 {
-			return nil, fmt.Errorf("hostlist %q: too many names", expr)
-		}
-		return []string{term}, nil
-	}
-	end := open + strings.IndexByte(term[open:], ']')
-	prefix := term[:open]
-	rest, err := expandOne(expr, term[end+1:], max)
-	if end+1 == len(term) {
-		rest, err = []string{""}, nil
-	}
+	terms, err := parse(expr, max)
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	for _, r := range strings.Split(term[open+1:end], ",") {
-		lo, hi, isRange := strings.Cut(r, "-")
-		if !isRange {
-			hi = lo
-		}
-		a, err1 := strconv.ParseUint(lo, 10, 63)
-		b, err2 := strconv.ParseUint(hi, 10, 63)
-		if err1 != nil || err2 != nil || b < a {
-			return nil, fmt.Errorf("hostlist %q: bad range %q", expr, r)
-		}
-		if (b-a+1) > uint64(max) || (int(b-a)+1)*len(rest)+len(out) > max {
-			return nil, fmt.Errorf("hostlist %q: more than %d names", expr, max)
-		}
-		for n := a; n <= b; n++ {
-			for _, s := range rest {
-				out = append(out, fmt.Sprintf("%s%0*d%s", prefix, len(lo), n, s))
+	total := 0
+	for _, t := range terms {
+		total += t.names
+	}
+	names := make([]string, 0, total)
+	for _, t := range terms {
+		names = t.expand(names)
+	}
+	return names, nil
+}
+
+// expand appends the term's names. They share one piece of memory, which is
+// much quicker than one each.
+func (t *term) expand(names []string) []string {
+	if len(t.brackets) == 0 {
+		return append(names, t.texts[0])
+	}
+	e := expansion{term: t, now: make([]numeral, len(t.brackets)), ends: make([]int, 0, t.names)}
+	e.text.Grow(t.bytes)
+	e.loop(len(t.brackets) - 2)
+	all, from := e.text.String(), 0
+	for _, end := range e.ends {
+		names = append(names, all[from:end])
+		from = end
+	}
+	return names
+}
+
+// expansion is a term whose names are being written.
+type expansion struct {
+	*term
+	now  []numeral // the number that each bracket has at the moment
+	text strings.Builder
+	ends []int // where in text each name ends
+}
+
+type numeral struct {
+	n     uint64
+	width int
+}
+
+// loop counts through brackets i, i-1, … 0 and innermost through the last
+// one. That is Slurm's order: the last bracket changes fastest, then the
+// first, and the last but one slowest: a[1-2]b[3-4]c[5-6] is a1b3c5, a1b3c6,
+// a2b3c5, a2b3c6, a1b4c5 and so on.
+func (e *expansion) loop(i int) {
+	b := i
+	if i < 0 {
+		b = len(e.brackets) - 1
+	}
+	for _, s := range e.brackets[b].ranges {
+		for n := s.lo; n <= s.hi; n++ {
+			e.now[b] = numeral{n, s.width}
+			if i < 0 {
+				e.write()
+			} else {
+				e.loop(i - 1)
 			}
 		}
 	}
-	return out, nil
+}
+
+func (e *expansion) write() {
+	const zeros = "00000000000000000000000000000000"
+	var number [20]byte
+	for i, now := range e.now {
+		e.text.WriteString(e.texts[i])
+		d := strconv.AppendUint(number[:0], now.n, 10)
+		for pad := now.width - len(d); pad > 0; pad -= len(zeros) {
+			e.text.WriteString(zeros[:min(pad, len(zeros))])
+		}
+		e.text.Write(d)
+	}
+	e.text.WriteString(e.texts[len(e.now)])
+	e.ends = append(e.ends, e.text.Len())
 }

@@ -81,11 +81,11 @@ func moveAside(path string, damage error, log *slog.Logger, now func() time.Time
 	// ledger that has lost its latest transactions and looks sound.
 	for _, suffix := range append([]string{""}, beside[:]...) {
 		if err := os.Rename(path+suffix, to+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("move the damaged ledger aside (%w): %w", damage, err)
+			return "", fmt.Errorf("move it aside, since it is damaged (%v): %w", damage, err)
 		}
 	}
 	if err := syncFolder(path); err != nil {
-		return "", fmt.Errorf("move the damaged ledger aside (%w): %w", damage, err)
+		return "", fmt.Errorf("move it aside, since it is damaged (%v): %w", damage, err)
 	}
 	log.Error("the ledger is damaged: it has been moved aside and a new one is begun; instances are found again by the clouds' tags, what was on record only there is not",
 		"ledger", path, "moved_to", to, "err", damage)

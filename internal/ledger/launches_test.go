@@ -150,15 +150,15 @@ func TestQueriesUseTheirIndexes(t *testing.T) {
 	l := fresh(t)
 	for query, index := range map[string]string{
 		selectLaunches + `WHERE state IN ('launching', 'failing') ORDER BY created_at, seq`: "launches_open",
-		selectLaunches + `ORDER BY created_at DESC, seq DESC LIMIT 5`:                        "launches_by_age",
-		selectLaunches + `WHERE job_id = 5 ORDER BY created_at DESC, seq DESC`:               "launches_of_job",
-		selectInstances + `WHERE state <> 'ended' ORDER BY created_at, seq`:                  "instances_live",
-		selectInstances + `WHERE state = 'ended' AND ended_at >= 5`:                          "instances_ended",
-		selectInstances + `WHERE launch = 'x'`:                                               "instances_of_launch",
-		selectInstances + `WHERE node = 'x'`:                                                 "instances_of_node",
-		selectFailures + `WHERE job_id = 5 ORDER BY at DESC, seq DESC LIMIT 5`:               "failures_of_job",
-		selectFailures + `ORDER BY at DESC, seq DESC LIMIT 5`:                                "failures_by_age",
-		`SELECT token FROM intents WHERE open = 1 ORDER BY created_at, seq`:                  "intents_open",
+		selectLaunches + `ORDER BY created_at DESC, seq DESC LIMIT 5`:                       "launches_by_age",
+		selectLaunches + `WHERE job_id = 5 ORDER BY created_at DESC, seq DESC`:              "launches_of_job",
+		selectInstances + `WHERE state <> 'ended' ORDER BY created_at, seq`:                 "instances_live",
+		selectInstances + `WHERE state = 'ended' AND ended_at >= 5`:                         "instances_ended",
+		selectInstances + `WHERE launch = 'x'`:                                              "instances_of_launch",
+		selectInstances + `WHERE node = 'x'`:                                                "instances_of_node",
+		selectFailures + `WHERE job_id = 5 ORDER BY at DESC, seq DESC LIMIT 5`:              "failures_of_job",
+		selectFailures + `ORDER BY at DESC, seq DESC LIMIT 5`:                               "failures_by_age",
+		`SELECT token FROM intents WHERE open = 1 ORDER BY created_at, seq`:                 "intents_open",
 	} {
 		type step struct {
 			id, parent, unused int

@@ -49,7 +49,8 @@ func useWAL(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// migrate applies the migrations that are missing, each in a transaction.
+// migrate applies the migrations that are missing, each in a transaction, and
+// makes sure that the file can be written.
 func migrate(ctx context.Context, db *sql.DB, path string, schema []string) error {
 	for {
 		done, err := migrateOne(ctx, db, path, schema)
@@ -76,6 +77,11 @@ func migrateOne(ctx context.Context, db *sql.DB, path string, schema []string) (
 		}
 	}
 	if id.version == len(schema) {
+		// SQLite opens a file that may only be read without complaint, and
+		// starts a transaction; only a write, undone here, tells.
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", id.version)); err != nil {
+			return false, fmt.Errorf("write: %w", err)
+		}
 		return true, nil
 	}
 	to := id.version + 1

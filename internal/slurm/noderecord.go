@@ -1,7 +1,6 @@
 package slurm
 
 import (
-	"bytes"
 	"regexp"
 	"strconv"
 	"strings"
@@ -40,16 +39,26 @@ var tailKeys = []string{
 // that does not begin as a record does is the rest of a text with a line break
 // in it.
 func splitNodes(out []byte) []string {
+	text := string(out)
 	var records []string
-	for line := range bytes.Lines(out) {
-		text := strings.TrimRight(string(line), "\n")
-		switch {
-		case beginsNode(text):
-			records = append(records, text)
-		case len(records) > 0 && !unknownNode(text):
-			records[len(records)-1] += "\n" + text
+	begin, at := -1, 0
+	end := func() {
+		if begin >= 0 {
+			records = append(records, strings.TrimRight(text[begin:at], "\n"))
 		}
 	}
+	for line := range strings.Lines(text) {
+		switch bare := strings.TrimRight(line, "\n"); {
+		case beginsNode(bare):
+			end()
+			begin = at
+		case unknownNode(bare):
+			end()
+			begin = -1
+		}
+		at += len(line)
+	}
+	end()
 	return records
 }
 
@@ -94,10 +103,10 @@ func nodeFields(record string) map[string]string {
 	rest := record
 	for {
 		rest = strings.TrimLeft(rest, " \n")
-		key, value, ok := cutKey(rest)
 		if rest == "" {
 			return fields
 		}
+		key, value, ok := cutKey(rest)
 		if !ok {
 			// A value with a space that no version known had; go on behind it.
 			_, rest, _ = strings.Cut(rest, " ")
@@ -119,8 +128,11 @@ func nodeFields(record string) map[string]string {
 
 // cutKey cuts "Key=value …" at its first = sign.
 func cutKey(s string) (key, value string, ok bool) {
-	key, value, ok = strings.Cut(s, "=")
-	return key, value, ok && key != "" && !strings.ContainsAny(key, " \n")
+	i := strings.IndexAny(s, "= \n")
+	if i < 1 || s[i] != '=' {
+		return "", s, false
+	}
+	return s[:i], s[i+1:], true
 }
 
 // textEnd finds where a text ends: where one of the keys that may follow
