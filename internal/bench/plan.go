@@ -104,6 +104,7 @@ tiers: [{name: p2, qos: [p2], partitions: [spot]}]
 	c, err := controller.New(ctx, controller.Options{
 		Config: cfg, Ledger: led, Slurm: client, Providers: map[string]cloud.Provider{"fast": provider}, SpoolDir: dir,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Now: time.Now, Rand: func() float64 { return 0 },
+		Crash: rec.reached,
 		NewID: func() string { ids++; return fmt.Sprintf("l-%06d", ids) },
 	})
 	if err != nil {
@@ -184,6 +185,16 @@ type recorder struct {
 	addressed int
 }
 
+// reached is called where the controller could be killed: all is done when the
+// last addresses are on record.
+func (r *recorder) reached(point string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if point == "addresses-recorded" && r.addressed == r.want {
+		close(r.done)
+	}
+}
+
 func (r *recorder) Run(_ context.Context, path string, args, _ []string) (stdout, stderr []byte, err error) {
 	switch {
 	case strings.HasSuffix(path, "squeue"):
@@ -195,9 +206,6 @@ func (r *recorder) Run(_ context.Context, path string, args, _ []string) (stdout
 			if list, ok := strings.CutPrefix(strings.ToLower(a), "nodeaddr="); ok {
 				r.mu.Lock()
 				r.addressed += strings.Count(list, ",") + 1
-				if r.addressed == r.want {
-					close(r.done)
-				}
 				r.mu.Unlock()
 			}
 		}

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/midair-hpc/midair/internal/cloud"
@@ -389,34 +388,41 @@ func (c *Controller) takeSuspends(ctx context.Context, batch []spool.Record) boo
 // takeFails handles ResumeFailProgram: the nodes did not register in time and
 // Slurm has set them down and requeued their jobs.
 func (c *Controller) takeFails(ctx context.Context, batch []spool.Record) bool {
-	names := c.expand(batch)
-	consoles := c.consoles(ctx, names)
-	if !c.record(ctx, batch, "nodes that did not register", func(tx *ledger.Tx) error {
+	if !c.record(ctx, batch, "nodes that did not register", nil) {
+		return false
+	}
+	byLaunch := map[*launch][]string{}
+	var loose []string
+	for _, n := range c.expand(batch) {
+		switch l := c.nodes[n]; {
+		case l == nil:
+			loose = append(loose, n)
+		case l.State == ledger.Launching:
+			byLaunch[l] = append(byLaunch[l], n)
+		}
+	}
+	for l, nodes := range byLaunch {
+		c.didNotRegister(ctx, l, nodes)
+	}
+	if len(loose) > 0 {
+		c.putBackLoose(ctx, loose)
+	}
+	return true
+}
+
+// didNotRegister fails a launch because nodes of it missed ResumeTimeout, and
+// keeps their consoles: they are what tells people why.
+func (c *Controller) didNotRegister(ctx context.Context, l *launch, nodes []string) {
+	consoles := c.consoles(ctx, nodes)
+	c.update(ctx, "consoles", func(tx *ledger.Tx) error {
 		for k, text := range consoles {
 			if err := tx.SetConsole(k.provider, k.id, text); err != nil {
 				return err
 			}
 		}
 		return nil
-	}) {
-		return false
-	}
-	byLaunch := map[*launch][]string{}
-	var loose []string
-	for _, n := range names {
-		if l := c.nodes[n]; l != nil && l.State == ledger.Launching {
-			byLaunch[l] = append(byLaunch[l], n)
-		} else if l == nil {
-			loose = append(loose, n)
-		}
-	}
-	for l, nodes := range byLaunch {
-		c.fail(ctx, l, &cloud.Error{Class: cloud.InitFailed, Message: fmt.Sprintf("%s did not register with Slurm within ResumeTimeout", hostlist.FoldSorted(nodes))}, planner.Refusal{})
-	}
-	if len(loose) > 0 {
-		c.putBackLoose(ctx, loose)
-	}
-	return true
+	})
+	c.fail(ctx, l, &cloud.Error{Class: cloud.InitFailed, Message: hostlist.FoldSorted(nodes) + " did not register with Slurm within ResumeTimeout"}, planner.Refusal{})
 }
 
 func (c *Controller) consoles(ctx context.Context, names []string) map[instanceKey]string {

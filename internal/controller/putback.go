@@ -106,8 +106,21 @@ func (c *Controller) putBackNodes(ctx context.Context, l *launch) bool {
 	return c.giveBack(ctx, names, prefix+l.Message)
 }
 
+// putBackLoose returns nodes of no open launch that did not register. One that
+// Slurm is powering up again by now is left alone: its request follows.
 func (c *Controller) putBackLoose(ctx context.Context, names []string) {
-	c.giveBack(ctx, names, prefix+string(cloud.InitFailed)+": the node did not register with Slurm within ResumeTimeout")
+	list, err := c.Slurm.Nodes(ctx, names...)
+	if err != nil {
+		c.slurmFailed("ask Slurm for nodes that did not register", err)
+		return // the reconciler finds them
+	}
+	var down []string
+	for _, n := range list {
+		if n.State.Down() {
+			down = append(down, n.Name)
+		}
+	}
+	c.giveBack(ctx, down, prefix+string(cloud.InitFailed)+": the node did not register with Slurm within ResumeTimeout")
 }
 
 // giveBack returns nodes to powered-down with a reason. It touches only nodes
@@ -168,7 +181,7 @@ func (c *Controller) putBackJob(ctx context.Context, l *launch) (at time.Time, d
 		c.slurmFailed("ask Slurm for a failed launch's job", err)
 		return time.Time{}, false
 	}
-	if len(jobs) == 0 || ended(jobs[0].State) {
+	if len(jobs) == 0 || jobs[0].Ended() {
 		return time.Time{}, true
 	}
 	j := jobs[0]
@@ -213,14 +226,6 @@ func (c *Controller) newerLaunch(l *launch) bool {
 		if o != l && o.JobID == l.JobID && o.CreatedAt.After(l.CreatedAt) {
 			return true
 		}
-	}
-	return false
-}
-
-func ended(state string) bool {
-	switch state {
-	case "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED":
-		return true
 	}
 	return false
 }

@@ -114,11 +114,18 @@ func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 			continue
 		}
 		complete := true
+		var late []string
 		for _, n := range l.Nodes {
 			if l.parked[n.Node] {
 				continue
 			}
 			s, known := nodes[n.Node]
+			if known && s.State.Down() && s.State.PoweredDown() {
+				// What Slurm makes of a node that has not registered within
+				// ResumeTimeout.
+				late = append(late, n.Node)
+				continue
+			}
 			if known && !s.State.PoweringUp() && (s.State.PoweredDown() || s.State.PoweringDown()) {
 				c.park(ctx, l, n.Node)
 				continue
@@ -130,6 +137,10 @@ func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 			if i := c.instances[instanceKey{n.Provider, n.InstanceID}]; i != nil && i.ReadyAt.IsZero() {
 				ready[n.Provider] = append(ready[n.Provider], n.InstanceID)
 			}
+		}
+		if len(late) > 0 {
+			c.didNotRegister(ctx, l, late)
+			continue
 		}
 		if complete && c.launches[l.ID] != nil && l.State == ledger.Launching {
 			done = append(done, l)

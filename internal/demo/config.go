@@ -18,7 +18,7 @@ pools:
     node: {cpus: 4, memory: 1000M, gres: "gpu:1", features: [a]}
     offerings:
       - {types: [g1.small], zones: [zone-a], markets: [on-demand]}
-    suspend_time: 4s
+    suspend_time: 8s
     resume_timeout: 60s
     suspend_timeout: 3s
   - name: gpu-spot
@@ -27,7 +27,7 @@ pools:
     node: {cpus: 4, memory: 1000M, gres: "gpu:1", features: [a]}
     offerings:
       - {types: [g1.small, g2.small], zones: [zone-a, zone-b], markets: [spot]}
-    suspend_time: 4s
+    suspend_time: 8s
     resume_timeout: 60s
     suspend_timeout: 3s
 tiers:

@@ -47,6 +47,15 @@ type JobFigures struct {
 	OurShare   float64 `json:"midair_s"`
 }
 
+// How long the story's jobs run, in seconds: the peak's outlast what happens
+// during it and end shortly before those at home, so that for a moment
+// on-premises and bought nodes are idle side by side.
+const (
+	homeSeconds  = 24
+	peakSeconds  = 16
+	afterSeconds = 6
+)
+
 type story struct {
 	Options
 	c     *testcluster.Cluster
@@ -147,8 +156,8 @@ func (s *story) running(ctx context.Context, want string, jobs ...*job) error {
 }
 
 func (s *story) fillOnPrem(ctx context.Context) error {
-	a := &job{name: "home1", user: "alice", tier: "p0", nodes: 1, seconds: 22}
-	b := &job{name: "home2", user: "alice", tier: "p0", nodes: 1, seconds: 22}
+	a := &job{name: "home1", user: "alice", tier: "p0", nodes: 1, seconds: homeSeconds}
+	b := &job{name: "home2", user: "alice", tier: "p0", nodes: 1, seconds: homeSeconds}
 	for _, j := range []*job{a, b} {
 		if err := s.submit(ctx, j); err != nil {
 			return err
@@ -163,8 +172,8 @@ func (s *story) spillOver(ctx context.Context) error {
 		return err
 	}
 	s.say("the cloud runs out of g1.small spot in zone-a, and has one g1.small on demand left")
-	p1 := &job{name: "peak-p1", user: "bob", tier: "p1", nodes: 1, seconds: 12}
-	p2 := &job{name: "peak-p2", user: "carol", tier: "p2", nodes: 3, seconds: 12}
+	p1 := &job{name: "peak-p1", user: "bob", tier: "p1", nodes: 1, seconds: peakSeconds}
+	p2 := &job{name: "peak-p2", user: "carol", tier: "p2", nodes: 3, seconds: peakSeconds}
 	for _, j := range []*job{p1, p2} {
 		if err := s.submit(ctx, j); err != nil {
 			return err
@@ -215,21 +224,31 @@ func (s *story) cannotBeServed(ctx context.Context) error {
 	return err
 }
 
-// landsAtHome: with on-premises nodes free again, a burst-able job takes those
-// first, so the bought nodes stay idle and go.
+// landsAtHome: with on-premises and bought nodes idle, a job that may burst
+// takes the on-premises ones, so the bought ones stay idle and go first.
 func (s *story) landsAtHome(ctx context.Context) error {
-	err := testcluster.WaitFor(ctx, "alice's jobs to end", func(ctx context.Context) (bool, error) {
-		out, err := s.c.Run(ctx, "squeue", "-h", "-u", "alice", "-o", "%i")
-		return strings.TrimSpace(out) == "", err
+	idle := map[string]int{}
+	err := testcluster.WaitFor(ctx, "on-premises and bought nodes to be idle", func(ctx context.Context) (bool, error) {
+		out, err := s.c.Run(ctx, "sinfo", "-h", "-N", "-t", "idle", "-o", "%P %T")
+		if err != nil {
+			return false, err
+		}
+		clear(idle)
+		for _, line := range strings.Split(out, "\n") {
+			if partition, ok := strings.CutSuffix(line, " idle"); ok { // not idle~, which is powered down
+				idle[strings.TrimSuffix(partition, "*")]++
+			}
+		}
+		return idle["onprem"] == 2 && idle["gpu-od"]+idle["gpu-spot"] > 0, nil
 	})
 	if err != nil {
 		return err
 	}
-	j := &job{name: "after-peak", user: "bob", tier: "p1", nodes: 1, seconds: 6}
+	j := &job{name: "after-peak", user: "bob", tier: "p1", nodes: 1, seconds: afterSeconds}
 	if err := s.submit(ctx, j); err != nil {
 		return err
 	}
-	s.say("the peak is over; bob submits job %d: p1", j.id)
+	s.say("the peak is over: 2 on-premises and %d bought nodes are idle; bob submits job %d: p1", idle["gpu-od"]+idle["gpu-spot"], j.id)
 	return s.running(ctx, "onprem-", j)
 }
 
@@ -269,11 +288,16 @@ func (s *story) goAway(ctx context.Context) error {
 			return fmt.Errorf("an instance is still %s after its node was powered down", i.State)
 		}
 	}
-	idle, err := s.c.Run(ctx, "sinfo", "-h", "-p", "onprem", "-o", "%D %t")
+	home, err := s.c.Run(ctx, "sinfo", "-h", "-N", "-p", "onprem", "-o", "%T")
 	if err != nil {
 		return err
 	}
-	s.say("all %d bought instances are gone; on-premises: %s", len(list), strings.Join(strings.Fields(idle), " "))
+	for _, state := range strings.Fields(home) {
+		if strings.HasSuffix(state, "~") {
+			return fmt.Errorf("an on-premises node is %s; only bought nodes may go", state)
+		}
+	}
+	s.say("all %d bought instances are gone; the on-premises nodes stay (%s)", len(list), strings.Join(strings.Fields(home), ", "))
 	return nil
 }
 

@@ -198,7 +198,9 @@ func (d *decision) orphan(provider string, i cloud.Instance, known bool) {
 }
 
 // lost looks at what is on record as live. An instance that the cloud shows as
-// ended is lost at once; one that is only absent may be lag.
+// ended is lost at once. One that is only absent may be lag, however long: while
+// its node answers to Slurm it is there. When it is not, Slurm notices by itself
+// (SlurmdTimeout).
 func (d *decision) lost() {
 	for _, rec := range d.Instances {
 		list, answered := d.Listed[rec.Provider]
@@ -210,7 +212,7 @@ func (d *decision) lost() {
 		case k >= 0 && !list[k].Live():
 			why := cmp.Or(list[k].StateCause, string(list[k].State))
 			d.plan.Lost = append(d.plan.Lost, Lost{rec, cmp.Or(list[k].EndedAt, d.Now), fmt.Sprintf("the cloud ended %s (%s)", rec.ID, why)})
-		case k < 0 && rec.CreatedAt.Before(d.ListedAt.Add(-d.Grace)):
+		case k < 0 && rec.CreatedAt.Before(d.ListedAt.Add(-d.Grace)) && !d.Nodes[rec.Node].State.Registered():
 			if d.twice("lost " + rec.Provider + " " + rec.ID) {
 				d.plan.Lost = append(d.plan.Lost, Lost{rec, d.Now, fmt.Sprintf("the cloud no longer has %s", rec.ID)})
 			}

@@ -149,9 +149,18 @@ func TestInstanceThatTheCloudEndedIsSettledAtOnceAndItsNodePoweredDown(t *testin
 }
 
 func TestInstanceAbsentFromTwoListingsIsLost(t *testing.T) {
-	p := twice(t, look(nil, []ledger.Instance{onRecord("i-1", "n1", time.Hour)}, node("n1", "ALLOCATED", "CLOUD")))
+	p := twice(t, look(nil, []ledger.Instance{onRecord("i-1", "n1", time.Hour)}, node("n1", "ALLOCATED", "CLOUD", "NOT_RESPONDING")))
 	require.Len(t, p.Lost, 1)
 	require.Len(t, p.Bare, 1)
+}
+
+func TestNodeThatAnswersToSlurmIsNotLostHoweverLongTheListingLags(t *testing.T) {
+	in := look(nil, []ledger.Instance{onRecord("i-1", "n1", time.Hour)}, node("n1", "ALLOCATED", "CLOUD"))
+	for range 5 {
+		p := reconcile.Decide(in)
+		require.True(t, p.Empty(), "%+v", p)
+		in.Seen, in.Now, in.ListedAt = p.Seen, in.Now.Add(10*time.Minute), in.ListedAt.Add(10*time.Minute)
+	}
 }
 
 func TestProviderThatDoesNotAnswerProvesNothing(t *testing.T) {

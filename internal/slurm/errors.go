@@ -96,9 +96,18 @@ func InvalidJob(err error) bool {
 	return ok && e.says("invalid job id specified")
 }
 
+// InvalidState reports whether Slurm refused a node state because of the state
+// that a node is in, such as resume for one that is not down. Other nodes of
+// the call have been set.
+func InvalidState(err error) bool {
+	e, ok := errors.AsType[*CommandError](err)
+	// "Invalid node state specified" up to 25.x, "… transition" in 26.05.
+	return ok && e.says("invalid node state")
+}
+
 // says looks for one of the lower-case phrases in what the command printed.
 // Slurm's commands have one exit status for all errors, so that its message
-// (slurm_errno.c, unchanged from 22.05 to 26.05) is the only way to tell.
+// (slurm_errno.c, the same in 22.05 to 26.05 but where noted) is the only way to tell.
 func (e *CommandError) says(phrases ...string) bool {
 	said := strings.ToLower(e.Stderr)
 	return slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(said, p) })

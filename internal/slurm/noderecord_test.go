@@ -51,7 +51,21 @@ func TestNodesOf2205(t *testing.T) {
 }
 
 func TestNodesOf2605(t *testing.T) {
-	n := nodesOf(t, "node-26.05.txt")
+	n := nodesOf(t, "node-26.05.5.txt")
+	require.Len(t, n, 5)
+	require.Equal(t, "10.0.0.2", n["p1-od-0002"].Addr)
+	require.Equal(t, "ip-2", n["p1-od-0002"].HostName)
+	require.Equal(t, "DOWN+CLOUD+POWERED_DOWN", n["p1-od-0003"].State.String())
+	require.Equal(t, "midair: quota: State=IDLE Comment=x [root@1]", n["p1-od-0003"].Reason)
+	require.Equal(t, "a State=IDLE\nNodeName=p1-od-0004 CoresPerSocket=1 State=DOWN\nb", n["p1-od-0003"].Comment)
+	require.Equal(t, "IDLE+CLOUD+DRAIN+POWERED_DOWN", n["p1-od-0004"].State.String())
+	require.Equal(t, "two lines", n["p1-od-0004"].Reason)
+	require.True(t, n["p1-od-0005"].State.PoweringUp())
+}
+
+// Constructed after slurm_sprint_node_table, with every key a site may have.
+func TestNodesWithAllKeys(t *testing.T) {
+	n := nodesOf(t, "node-26.05-constructed.txt")
 	require.Len(t, n, 2)
 	require.Equal(t, Node{
 		Name: "gpu-001", Addr: "10.1.2.3", HostName: "ip-10-1-2-3", State: ParseStates("ALLOCATED+CLOUD+BLOCKED+PLANNED"),
@@ -88,7 +102,7 @@ func TestListKeepsBracketedCommas(t *testing.T) {
 // Whatever stands in the texts, the name and state of the record before it
 // hold, and no line of a text becomes a node unless it is a full record.
 func FuzzNodeRecord(f *testing.F) {
-	for _, file := range []string{"node-22.05.8.txt", "node-26.05.txt"} {
+	for _, file := range []string{"node-22.05.8.txt", "node-26.05.5.txt", "node-26.05-constructed.txt"} {
 		out, err := os.ReadFile("testdata/" + file)
 		if err != nil {
 			f.Fatal(err)
@@ -110,7 +124,7 @@ func FuzzNodeRecord(f *testing.F) {
 }
 
 func BenchmarkParseNodes(b *testing.B) {
-	out, err := os.ReadFile("testdata/node-26.05.txt")
+	out, err := os.ReadFile("testdata/node-26.05-constructed.txt")
 	require.NoError(b, err)
 	b.SetBytes(int64(len(out)))
 	for b.Loop() {

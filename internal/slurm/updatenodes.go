@@ -83,8 +83,8 @@ func checkAddress(n NodeAddress) error {
 }
 
 // UpdateNodes implements Client. No names, or nothing to change, is no call.
-// Errors are those of SetAddresses; a state that Slurm does not allow for some
-// of the nodes ("Invalid node state specified") has been set for the others.
+// Errors are those of SetAddresses, and one that InvalidState knows where Slurm
+// does not allow the state for some of the nodes; it is set for the others.
 //
 // Slurm drops a reason given alone as soon as it has set it, unless the node is
 // down, drained or failing (seen on 22.05.8); given with State=power_down or
