@@ -212,8 +212,15 @@ func (c *Controller) bare(ctx context.Context, nodes []reconcile.Bare) {
 		if err != nil {
 			c.slurmFailed("ask Slurm for the jobs on lost nodes", err)
 		}
-		if err := c.Slurm.UpdateNodes(ctx, names, slurm.NodeUpdate{State: powerDown, Reason: why}); err != nil {
-			c.slurmFailed("power down nodes without an instance", err)
+		// A node that is gone cannot confirm the end of its job: only down lets
+		// Slurm go on without it.
+		for _, u := range []slurm.NodeUpdate{{State: "down", Reason: why}, {State: powerDownOK, Reason: why}} {
+			if err = c.Slurm.UpdateNodes(ctx, names, u); err != nil {
+				c.slurmFailed("power down nodes without an instance", err)
+				break
+			}
+		}
+		if err != nil {
 			continue
 		}
 		for _, j := range jobs {

@@ -222,8 +222,9 @@ func (d *decision) lost() {
 	}
 }
 
-// bare looks at nodes. Those of lost instances come at once, others that are
-// up without an instance after a second look a grace later.
+// bare looks at nodes. Those of lost instances come at once; others that are
+// powering up or do not answer, and have no instance, after a second look a
+// grace later.
 func (d *decision) bare() {
 	gone := map[string]string{}
 	for _, l := range d.plan.Lost {
@@ -252,6 +253,9 @@ func (d *decision) bare() {
 		if why, ok := gone[name]; ok {
 			d.plan.Bare = append(d.plan.Bare, Bare{name, why})
 			continue
+		}
+		if s.Registered() {
+			continue // it answers: it is somewhere, whatever the listing says
 		}
 		finding := "bare " + name
 		first, before := d.Seen[finding]

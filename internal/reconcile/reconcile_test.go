@@ -174,7 +174,7 @@ func TestProviderThatDoesNotAnswerProvesNothing(t *testing.T) {
 }
 
 func TestNodeUpWithoutAnInstanceIsPoweredDownAfterTheGrace(t *testing.T) {
-	in := look(nil, nil, node("n1", up...))
+	in := look(nil, nil, node("n1", "ALLOCATED", "CLOUD", "POWERING_UP"), node("n2", up...))
 	first := reconcile.Decide(in)
 	require.True(t, first.Empty())
 	in.Seen, in.Now = first.Seen, now.Add(time.Minute)
