@@ -26,9 +26,11 @@ func hostlistCommand() *cli.Command {
 				ArgsUsage: "[EXPR...]",
 				Description: "Prints the names in Slurm's order, duplicates included.\n" +
 					"Without EXPR, or for -, it reads one expression a line from standard input.\n" +
-					"If one expression is bad, nothing is printed.",
+					"Exits 0 when all names are printed, also when there are none. Exits 1 and prints no name\n" +
+					"when an expression or option is bad, there are more names than --max, or standard input\n" +
+					"cannot be read; 1 also when the output cannot be written.",
 				Flags: []cli.Flag{
-					&cli.IntFlag{Name: "max", Value: hostlist.DefaultMax, Usage: "refuse more than `N` names in all"},
+					&cli.IntFlag{Name: "max", Value: hostlist.DefaultMax, Usage: fmt.Sprintf("refuse more than `N` names in all, N at most %d", hostlist.HighestMax)},
 					&cli.StringFlag{Name: "delimiter", Aliases: []string{"d"}, Value: "\n", DefaultText: "a line end", Usage: "print `TEXT` between the names"},
 				},
 				Action: expandHostlists,
@@ -38,7 +40,10 @@ func hostlistCommand() *cli.Command {
 				Usage:     "write names as one expression",
 				ArgsUsage: "[NAME...]",
 				Description: "Keeps order and duplicates, unless --sort is given. A NAME can be an expression too.\n" +
-					"Without NAME, or for -, it reads names from standard input; blanks, commas and line ends part them.",
+					"Without NAME, or for -, it reads names from standard input; blanks, commas and line ends part them.\n" +
+					"Exits 0 when the expression is printed, also when there are no names and so no expression.\n" +
+					"Exits 1 and prints nothing when a name or option is bad, there are too many names, or standard\n" +
+					"input cannot be read; 1 also when the output cannot be written.",
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "sort", Aliases: []string{"s"}, Usage: "sort the names and write each once"},
 				},
@@ -50,8 +55,8 @@ func hostlistCommand() *cli.Command {
 
 func expandHostlists(c *cli.Context) error {
 	limit := c.Int("max")
-	if limit < 1 {
-		return fmt.Errorf("--max %d: want at least 1", limit)
+	if limit < 1 || limit > hostlist.HighestMax {
+		return fmt.Errorf("--max %d: give a number from 1 to %d", limit, hostlist.HighestMax)
 	}
 	names, err := hostlistNames(c, limit)
 	if err != nil || len(names) == 0 {

@@ -57,7 +57,8 @@ func TestHostlistCommandRefusesAndPrintsNothing(t *testing.T) {
 		{"expand", "n[1-2]\nm[\n", `standard input, line 2: hostlist "m[": position 2: [ without ]; add the ]`},
 		{"expand --max 3 n[1-2] m[1-2]", "", `2 names so far, 3 allowed: hostlist "m[1-2]": position 1: up to here it stands for 2 names, and the bound is 1`},
 		{"expand n[0-65535]x[0-65535]", "", `hostlist "n[0-65535]x[0-65535]": position 1: up to here it stands for 4294967296 names, and the bound is 1048576`},
-		{"expand --max 0 n", "", "--max 0: want at least 1"},
+		{"expand --max 0 n", "", "--max 0: give a number from 1 to 4194304"},
+		{"expand --max 9223372036854775807 n[0-65535]x[0-65535]x[0-65535]", "", "--max 9223372036854775807: give a number from 1 to 4194304"},
 		{"expand --max many n", "", `"many"`},
 		{"expand n[1-2] -d,", "", `"-d," is not a hostlist; write options before the first one`},
 		{"fold n1 n[2", "", `hostlist "n[2": position 2`},
@@ -72,4 +73,25 @@ func TestHostlistCommandRefusesAndPrintsNothing(t *testing.T) {
 	}
 	_, err := runHostlist(iotest.ErrReader(errors.New("gone")), "expand")
 	require.EqualError(t, err, "read standard input: gone")
+}
+
+// full is an output that takes nothing, as a full disk or a closed pipe.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestHostlistCommandFailsWhenItCannotWrite(t *testing.T) {
+	for _, args := range [][]string{{"expand", "n1"}, {"fold", "n1"}} {
+		a := &cli.App{Name: "midair", Commands: []*cli.Command{hostlistCommand()}, Writer: full{}, ExitErrHandler: func(*cli.Context, error) {}}
+		require.EqualError(t, a.Run(append([]string{"midair", "hostlist"}, args...)), "disk full")
+	}
+}
+
+func TestHostlistHelpTellsTheExitCodes(t *testing.T) {
+	for _, command := range []string{"expand", "fold"} {
+		out, err := runHostlist(strings.NewReader(""), command, "--help")
+		require.NoError(t, err)
+		require.Contains(t, out, "Exits 0 when")
+		require.Contains(t, out, "Exits 1 and prints no")
+	}
 }

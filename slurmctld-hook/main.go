@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/midair-hpc/midair/internal/hook"
+	"github.com/midair-hpc/midair/internal/hook/slurmctld"
 )
 
 // version is set when midair is built.
@@ -20,8 +21,10 @@ func main() {
 		Usage:     "Slurm's PrologSlurmctld, EpilogSlurmctld and ResumeFailProgram (without SLURM_SCRIPT_CONTEXT)",
 		ArgsUsage: "[HOSTLIST]",
 		Version:   version,
+		// A node may be called help.
+		HideHelpCommand: true,
 		Action: func(c *cli.Context) error {
-			os.Exit(hook.Slurmctld(c.Args().Slice()))
+			os.Exit(slurmctld.Run(c.Args().Slice()))
 			return nil
 		},
 	}

@@ -205,13 +205,13 @@ func (c *Controller) call(ctx context.Context, in *intent) {
 	}
 	in.inFlight = true
 	provider := c.Providers[in.Provider]
-	go func() {
+	c.Go(func() {
 		res, err := provider.Launch(ctx, req)
 		select {
 		case c.results <- result{token: in.Token, res: res, err: err}:
 		case <-ctx.Done():
 		}
-	}()
+	})
 }
 
 func (c *Controller) tags(id string) map[string]string {

@@ -42,12 +42,16 @@ type Options struct {
 	Rand func() float64
 	// NewID gives a new launch's id.
 	NewID func() string
+	// Go runs a provider call beside the loop. Nil: in a goroutine of its own.
+	Go func(call func())
 	// Crash is called at each crash point; tests use it to end the process
 	// there. Nil: nothing.
 	Crash func(point string)
 	// Adopt: the ledger is new, instances of this cluster that the cloud knows
 	// are taken over from their tags.
 	Adopt bool
+	// Rebuilt: the ledger is new because a damaged one was moved aside.
+	Rebuilt bool
 }
 
 // Controller is midair's daemon.
@@ -109,6 +113,9 @@ type waiter struct {
 func New(ctx context.Context, o Options) (*Controller, error) {
 	if o.Crash == nil {
 		o.Crash = func(string) {}
+	}
+	if o.Go == nil {
+		o.Go = func(call func()) { go call() }
 	}
 	c := &Controller{
 		Options:     o,

@@ -45,7 +45,7 @@ func (c *Controller) list(ctx context.Context) {
 func (c *Controller) ask(ctx context.Context, pass bool) {
 	c.listing = true
 	at := c.Now()
-	go func() {
+	c.Go(func() {
 		l := listing{at: at, pass: pass, listed: List(ctx, c.Providers, c.Config.Cluster, func(provider string, err error) {
 			c.Log.Warn("list instances", "provider", provider, "err", err)
 		})}
@@ -53,7 +53,7 @@ func (c *Controller) ask(ctx context.Context, pass bool) {
 		case c.lists <- l:
 		case <-ctx.Done():
 		}
-	}()
+	})
 }
 
 // List asks all providers at the same time. One that fails is absent from the
@@ -94,7 +94,7 @@ func (c *Controller) listed(ctx context.Context, l listing) {
 		return
 	}
 	c.carryOut(ctx, reconcile.Decide(in))
-	if c.adopting && len(l.listed) == len(c.Providers) {
+	if c.adopting && len(l.listed) == len(c.Providers) && c.skipGenerations(ctx) {
 		c.adopting = false
 		c.Log.Info("the ledger has been rebuilt from the clouds' tags", "instances", len(c.instances))
 	}
@@ -265,8 +265,8 @@ func (c *Controller) adopt(ctx context.Context, list []reconcile.Adoptee) {
 			job, _ := strconv.Atoi(i.Tags[cloud.TagJob]) // no tag: a node of no job
 			l = &ledger.Launch{ID: i.Launch, JobID: job, Tier: i.Tags[cloud.TagTier], User: i.Tags[cloud.TagUser],
 				Account: i.Tags[cloud.TagAccount], State: ledger.Launching, CreatedAt: i.CreatedAt}
-			if c.launches[i.Launch] != nil || l.ID == "" {
-				l.ID = c.NewID()
+			if !c.adopting || l.ID == "" {
+				l.ID = c.NewID() // the tag's launch is on record and may have ended
 			}
 			byLaunch[i.Launch] = l
 			order = append(order, i.Launch)
@@ -296,6 +296,23 @@ func (c *Controller) adopt(ctx context.Context, list []reconcile.Adoptee) {
 	for _, l := range launches {
 		c.track(l)
 	}
+}
+
+// skipGenerations makes the nodes' generations of a rebuilt ledger start above
+// all that the lost one can have used, or the same create call, token and all,
+// would give an old instance back. Minutes since 1970 grow faster than any node
+// is launched. A cluster that never had an instance starts from 1.
+func (c *Controller) skipGenerations(ctx context.Context) bool {
+	if !c.Rebuilt && len(c.instances) == 0 {
+		return true
+	}
+	base := map[string]int{}
+	for _, p := range c.Config.Pools {
+		for _, n := range p.NodeNames {
+			base[n] = int(c.Now().Unix() / 60)
+		}
+	}
+	return c.update(ctx, "generations of a rebuilt ledger", func(tx *ledger.Tx) error { return tx.RaiseGenerations(base) })
 }
 
 func fromTags(provider string, i cloud.Instance, price cloud.MicroUSD) ledger.Instance {

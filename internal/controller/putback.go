@@ -15,7 +15,9 @@ import (
 )
 
 // What midair sets nodes to. power_down_force requeues the batch job of a node
-// that is powering up at once; plain power_down lets a job on it end first.
+// that is powering up at once, and brings a node that is down back into service
+// with the reason kept, which resume does not (22.05.8); plain power_down lets a
+// job on the node end first.
 const (
 	powerDown   = "power_down_force"
 	powerDownOK = "power_down"
@@ -136,13 +138,11 @@ func (c *Controller) giveBack(ctx context.Context, names []string, why string) b
 		c.slurmFailed("ask Slurm for the nodes to put back", err)
 		return false
 	}
-	var force, gentle, resume []string
+	var force, gentle []string
 	for _, n := range list {
 		switch s := n.State; {
-		case s.PoweringUp():
+		case s.PoweringUp(), s.Down() && reconcile.Ours(n.Reason):
 			force = append(force, n.Name)
-		case s.Down() && reconcile.Ours(n.Reason):
-			resume = append(resume, n.Name)
 		case s.Registered() && !s.Allocated() && !s.Drained():
 			gentle = append(gentle, n.Name)
 		}
@@ -150,20 +150,13 @@ func (c *Controller) giveBack(ctx context.Context, names []string, why string) b
 	for _, u := range []struct {
 		names []string
 		state string
-	}{{force, powerDown}, {gentle, powerDownOK}, {resume, "resume"}} {
+	}{{force, powerDown}, {gentle, powerDownOK}} {
 		if len(u.names) == 0 {
 			continue
 		}
 		slices.Sort(u.names)
 		if err := c.Slurm.UpdateNodes(ctx, u.names, slurm.NodeUpdate{State: u.state, Reason: why}); err != nil {
 			c.slurmFailed("put nodes back ("+u.state+")", err)
-			return false
-		}
-	}
-	if len(resume) > 0 {
-		// state=resume clears the reason; people look for it in sinfo -R.
-		if err := c.Slurm.UpdateNodes(ctx, resume, slurm.NodeUpdate{Reason: why}); err != nil {
-			c.slurmFailed("set the reason of nodes", err)
 			return false
 		}
 	}

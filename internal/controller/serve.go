@@ -44,7 +44,7 @@ func Serve(ctx context.Context, cfg *config.Config, providers map[string]cloud.P
 	c, err := New(ctx, Options{
 		Config: cfg, Ledger: led, Slurm: client, Providers: providers, SpoolDir: spoolDir, Log: log,
 		Now: time.Now, Rand: mathrand.Float64, NewID: newID, Crash: crash,
-		Adopt: report.Created,
+		Adopt: report.Created, Rebuilt: report.MovedAside != "",
 	})
 	if err != nil {
 		return err

@@ -48,13 +48,13 @@ func (c *Controller) terminate(ctx context.Context) {
 		for _, id := range list {
 			c.terminating[instanceKey{p, id}] = c.Now().Add(terminateTimeout)
 		}
-		go func() {
+		c.Go(func() {
 			err := provider.Terminate(ctx, list)
 			select {
 			case c.ended <- termination{p, list, err}:
 			case <-ctx.Done():
 			}
-		}()
+		})
 	}
 }
 

@@ -139,7 +139,7 @@ func TestInstanceThatVanishesUnderAJobIsReplacedAndTheJobRunsAgain(t *testing.T)
 	l.fault("set", "--vanish", "spot-001")
 	l.state(id, "PENDING", "CONFIGURING")
 	l.within(30*time.Second, "the reason on the node", func() bool {
-		return strings.Contains(l.run("sinfo", "-R", "-h", "-o", "%E"), "midair: unknown: the cloud ended")
+		return strings.Contains(l.run("scontrol", "show", "node", "spot-001"), "Reason=midair: unknown: the cloud ended")
 	})
 	l.state(id, "COMPLETED")
 	l.settles()

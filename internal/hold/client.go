@@ -18,8 +18,9 @@ const maxLine = 1 << 20
 // maxSocketPath is what fits into a unix socket's address (man 7 unix).
 const maxSocketPath = 107
 
-// Ask asks the controller and waits for its answer, until ctx is done or the
-// controller hangs up.
+// Ask asks the controller and waits for its answer. The error wraps ctx's when
+// that is done first; any other means that no controller answers: there is
+// none, it hung up, or it said something that is no answer.
 func Ask(ctx context.Context, dir string, q Question) (Answer, error) {
 	var a Answer
 	path, done, err := socketPath(dir)
@@ -47,6 +48,9 @@ func Ask(ctx context.Context, dir string, q Question) (Answer, error) {
 	}
 	if err := json.Unmarshal(line, &a); err != nil {
 		return a, fmt.Errorf("read the controller's answer: %w", err)
+	}
+	if a.Outcome != Ready && a.Outcome != Gone {
+		return Answer{}, fmt.Errorf("read the controller's answer: %q is no outcome", a.Outcome)
 	}
 	return a, nil
 }

@@ -12,17 +12,27 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Server is the controller's side.
 type Server struct {
 	listener net.Listener
 	path     string
-	wg       sync.WaitGroup
+	made     os.FileInfo // the socket's file, to know it again
 }
 
-// Listen makes the socket in the spool folder; one that a killed controller
-// left is replaced. Only the folder's owner and group can use it.
+// questionTimeout bounds how long a connection may take to ask, so that one
+// which never does cannot hold a descriptor for ever.
+const questionTimeout = 30 * time.Second
+
+// acceptAgain is how long the server pauses when the system has no descriptor
+// or memory for another hook.
+const acceptAgain = 100 * time.Millisecond
+
+// Listen makes the socket in the spool folder; one that is there is taken for
+// what a killed controller left and replaced. Only the folder's owner and group
+// can use it.
 func Listen(dir string) (*Server, error) {
 	path, done, err := socketPath(dir)
 	if err != nil {
@@ -55,6 +65,9 @@ func (s *Server) restrict(dir string) error {
 		return err
 	}
 	defer root.Close()
+	if s.made, err = root.Lstat(SocketName); err != nil {
+		return err
+	}
 	if err := root.Chmod(SocketName, 0o660); err != nil {
 		return err
 	}
@@ -69,21 +82,44 @@ func (s *Server) restrict(dir string) error {
 	return root.Lchown(SocketName, int(st.Uid), int(st.Gid))
 }
 
-// Serve answers questions until the server is closed. answer's ctx is done when
-// the hook hangs up; when answer fails the connection is closed without one.
+// Serve answers questions until ctx is done or the server is closed; both are
+// no error. Then it hangs up on the hooks that still wait, which look after
+// themselves, and returns when their answers have. answer runs once per hook,
+// all at the same time. Its ctx is done when the hook hangs up; when it fails
+// the connection is closed without an answer.
 func (s *Server) Serve(ctx context.Context, answer func(context.Context, Question) (Answer, error)) error {
+	var hooks sync.WaitGroup
+	defer hooks.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	stop := context.AfterFunc(ctx, func() { s.listener.Close() })
 	defer stop()
 	for {
 		conn, err := s.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		switch {
+		case err == nil:
+			hooks.Go(func() { serveOne(ctx, conn, answer) })
+		case errors.Is(err, net.ErrClosed):
 			return nil
-		}
-		if err != nil {
+		case passes(err):
+			select {
+			case <-time.After(acceptAgain):
+			case <-ctx.Done():
+			}
+		default:
 			return fmt.Errorf("accept a hook: %w", err)
 		}
-		s.wg.Go(func() { serveOne(ctx, conn, answer) })
 	}
+}
+
+// passes reports whether accept may work again later.
+func passes(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.ECONNABORTED} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 func serveOne(ctx context.Context, conn net.Conn, answer func(context.Context, Question) (Answer, error)) {
@@ -91,11 +127,13 @@ func serveOne(ctx context.Context, conn net.Conn, answer func(context.Context, Q
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(ctx, func() { conn.Close() })
+	_ = conn.SetReadDeadline(time.Now().Add(questionTimeout)) // fails only on a closed connection
 	r := bufio.NewReader(io.LimitReader(conn, maxLine))
 	line, err := r.ReadBytes('\n')
 	if err != nil {
 		return
 	}
+	_ = conn.SetReadDeadline(time.Time{})
 	var q Question
 	if err := json.Unmarshal(line, &q); err != nil {
 		return
@@ -111,8 +149,11 @@ func serveOne(ctx context.Context, conn net.Conn, answer func(context.Context, Q
 	_ = json.NewEncoder(conn).Encode(a) // a hook that is gone needs no answer
 }
 
-// Close stops listening and removes the socket.
+// Close stops listening and removes the socket, unless another controller has
+// put its own in its place.
 func (s *Server) Close() {
 	s.listener.Close()
-	os.Remove(s.path)
+	if now, err := os.Lstat(s.path); err == nil && s.made != nil && os.SameFile(now, s.made) {
+		os.Remove(s.path)
+	}
 }

@@ -1,7 +1,7 @@
-// Package hook is what Slurm runs: ResumeProgram, SuspendProgram,
-// ResumeFailProgram, PrologSlurmctld and EpilogSlurmctld. A hook puts the
-// request on disk and leaves; only the prolog waits, and it never makes a job
-// fail.
+// Package hook is what Slurm runs as ResumeProgram, SuspendProgram and
+// ResumeFailProgram: a hook puts the request on disk and leaves. It imports
+// neither config nor slurm nor anything else whose set-up takes time; the job
+// hooks, which need those, are in package slurmctld below it.
 package hook
 
 import (
@@ -27,7 +27,7 @@ const (
 // the spool and gives the exit code. It reads no configuration and asks nobody,
 // so that it takes milliseconds and works whatever else is down.
 func Record(kind spool.Kind, args []string) int {
-	log := newLog()
+	log := NewLog()
 	if len(args) != 1 || strings.TrimSpace(args[0]) == "" {
 		log.Error("want one argument, the host list that slurmctld gives, such as gpu-[1-4]", "hook", string(kind), "got", len(args))
 		return ExitUsage
@@ -42,7 +42,14 @@ func Record(kind spool.Kind, args []string) int {
 		}
 		r.ResumeFile = text
 	}
-	if _, err := spool.Write(spool.Dir(), r); err != nil {
+	_, err := spool.Write(spool.Dir(), r)
+	if errors.Is(err, spool.ErrTooLarge) && r.ResumeFile != "" {
+		// The nodes are what matters; without the jobs they come one by one.
+		log.Warn("the request is recorded without its resume file", "hook", string(kind), "nodes", args[0], "err", err)
+		r.ResumeFile, r.ResumeFileError = "", err.Error()
+		_, err = spool.Write(spool.Dir(), r)
+	}
+	if err != nil {
 		log.Error("the request is lost", "hook", string(kind), "nodes", args[0], "err", err)
 		return ExitFail
 	}

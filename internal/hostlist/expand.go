@@ -12,10 +12,11 @@ import (
 // [DefaultMax].
 func Expand(expr string) ([]string, error) { return ExpandMax(expr, DefaultMax) }
 
-// ExpandMax is Expand with another bound on the number of names. It counts
-// them before it makes the first.
+// ExpandMax is Expand with another bound on the number of names; one above
+// [HighestMax] counts as HighestMax, one below 0 as 0. It counts the names
+// before it makes the first.
 func ExpandMax(expr string, max int) ([]string, error) {
-	terms, err := parse(expr, max)
+	terms, err := parse(expr, min(max, HighestMax))
 	if err != nil {
 		return nil, err
 	}

@@ -182,7 +182,19 @@ func TestAHugeExpressionCostsNothing(t *testing.T) {
 			require.Less(t, len(err.Error()), 300)
 		})
 	}
-	_, err := hostlist.ExpandMax("[0-65535][0-65535][0-65535][0-65535]", math.MaxInt64)
-	var e *hostlist.Error
-	require.True(t, errors.As(err, &e) && e.TooMany)
+}
+
+// A bound of 2^63-1 once let the count through and make() panicked.
+func TestNoBoundIsAboveTheHighest(t *testing.T) {
+	for _, expr := range []string{
+		"[0-65535][0-65535][0-65535][0-65535]",
+		"n[0-65535]x[0-65535]x[0-65535]",
+		"n[0-65535]x[0-65535]",
+		"n[0-65535]x[0-63],one-more",
+	} {
+		_, err := hostlist.ExpandMax(expr, math.MaxInt)
+		var e *hostlist.Error
+		require.True(t, errors.As(err, &e) && e.TooMany, "%s: %v", expr, err)
+		require.ErrorContains(t, err, "the bound is 4194304")
+	}
 }

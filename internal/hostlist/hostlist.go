@@ -12,6 +12,10 @@
 // compared with Slurm 22.05.8's programs, and its hostlist.c was compared with
 // 26.05's; where midair departs from them, it is on purpose:
 //
+//   - Line ends, carriage returns, vertical tabs and form feeds part terms, so
+//     that a file of names can be read. Slurm parts at commas, blanks and tabs
+//     only, and takes these into the name: "a1\na2" is one node. Other control
+//     characters, which Slurm takes too, are errors.
 //   - Text after a bracket (n[1-2]-ib) is understood. Slurm does since 23.11;
 //     22.05 calls it invalid. Fold never writes it, so that every version can
 //     read what midair wrote.
@@ -29,6 +33,11 @@ const (
 	// number is sixteen of Slurm's largest ranges, more nodes than any cluster
 	// has, and at most 256 MiB of text.
 	DefaultMax = 16 * MaxRange
+
+	// HighestMax is the largest bound that ExpandMax keeps to, whatever it is
+	// given: at most 1 GiB of text, so that no bound leads to an allocation
+	// that the Go runtime answers with a panic.
+	HighestMax = 4 * DefaultMax
 
 	// MaxRange is how many names one range can have (MAX_RANGE of Slurm's
 	// hostlist.c, from 22.05 to 26.05).

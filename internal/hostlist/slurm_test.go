@@ -64,7 +64,7 @@ func (s scontrol) run(t *testing.T, args ...string) string {
 // invalid.
 func (s scontrol) hostnames(t *testing.T, expr string) []string {
 	t.Helper()
-	return strings.Fields(s.run(t, "show", "hostnames", expr))
+	return lines(s.run(t, "show", "hostnames", expr))
 }
 
 // hostnamesOfAll gives the names of many valid expressions, with few runs of
@@ -77,11 +77,17 @@ func (s scontrol) hostnamesOfAll(t *testing.T, exprs []string) [][]string {
 		out := s.run(t, "show", "hostnames", marker+","+strings.Join(chunk, ","+marker+","))
 		require.NotEmpty(t, out, "scontrol finds one of %q invalid", chunk)
 		for _, names := range strings.Split(out, marker+"\n")[1:] {
-			all = append(all, strings.Fields(names))
+			all = append(all, lines(names))
 		}
 	}
 	require.Len(t, all, len(exprs))
 	return all
+}
+
+// lines gives what scontrol printed, one name a line. It cuts at line ends
+// only: Slurm leaves other blanks in a name, and that must show.
+func lines(out string) []string {
+	return append([]string{}, strings.FieldsFunc(out, func(c rune) bool { return c == '\n' })...)
 }
 
 // hostlists gives how Slurm folds each of the lists.
@@ -162,6 +168,9 @@ var differences = []struct {
 }{
 	{"text after a bracket is part of the name, as in Slurm 23.11", "n[1-2]-ib", "n1-ib n2-ib", "", [2]int{23, 11}},
 	{"the same with two brackets", "r[1-2]n[3]-ib", "r1n3-ib r2n3-ib", "", [2]int{23, 11}},
+	{"a carriage return ends a term", "a\rb", "a b", "a\rb", [2]int{}},
+	{"so do a vertical tab and a form feed", "a\vb\fc", "a b c", "a\vb\fc", [2]int{}},
+	{"a control character is no part of a name", "a\x01b", "", "a\x01b", [2]int{}},
 	{"a forgotten ] is no node", "n[1-2", "", "n]", [2]int{23, 2}},
 	{"so is a forgotten [", "n1-2]", "", "n1-2]", [2]int{}},
 	{"a range without an end is half typed", "n[1-]", "", "n1", [2]int{}},
@@ -186,6 +195,17 @@ func TestWhereMidairDiffersFromSlurm(t *testing.T) {
 		}
 		require.Equal(t, want, strings.Join(s.hostnames(t, d.expr), " "), "%s: Slurm %d.%02d", d.why, s.year, s.number)
 	}
+}
+
+// A line end in a name cannot be told from the one between names, but Slurm
+// does not join the two, so it has read one node called "a1\na2".
+func TestSlurmTakesALineEndIntoTheName(t *testing.T) {
+	names, err := hostlist.Expand("a1\na2")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a1", "a2"}, names)
+	s := findScontrol(t)
+	require.Equal(t, "a[1-2]\n", s.run(t, "show", "hostlist", "a1,a2"))
+	require.Equal(t, "a1\na2\n", s.run(t, "show", "hostlist", "a1\na2"))
 }
 
 func TestFoldIsWhatSlurmFolds(t *testing.T) {
@@ -219,123 +239,5 @@ func TestFoldSortedIsWhatSlurmSorts(t *testing.T) {
 		names = slices.Compact(names)
 		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		require.Equal(t, s.run(t, "show", "hostlistsorted", strings.Join(names, ",")), hostlist.FoldSorted(names)+"\n")
-	}
-}
-
-var prefixes = []string{"n", "gpu-", "rack1n", "rack10n", "rack2n", "a01b", "a1b", "a002b", "p2-spot-", "N", "x.y_z", ""}
-
-// randomNumber is small, so that numbers meet, and crosses powers of ten.
-func randomNumber(r *rand.Rand) string {
-	return fmt.Sprintf("%0*d", r.IntN(5), []int{r.IntN(12), r.IntN(12), 95 + r.IntN(10), 995 + r.IntN(10)}[r.IntN(4)])
-}
-
-func randomNames(r *rand.Rand, n int) []string {
-	var names []string
-	for len(names) < n {
-		prefix := prefixes[r.IntN(len(prefixes))]
-		switch r.IntN(6) {
-		case 0:
-			names = append(names, prefix+randomNumber(r)+"-ib")
-		case 1:
-			names = append(names, prefix+randomNumber(r))
-		case 2:
-			names = append(names, prefix+"x")
-		default:
-			width, from := r.IntN(5), r.IntN(105)
-			for i := range 1 + r.IntN(8) {
-				names = append(names, fmt.Sprintf("%s%0*d", prefix, width, from+i))
-			}
-		}
-	}
-	return names
-}
-
-// randomExpr gives a valid expression of up to most brackets a term; with
-// suffix, some have text after a bracket, which Slurm reads since 23.11.
-func randomExpr(r *rand.Rand, most int, suffix bool) string {
-	var b strings.Builder
-	for i := range 1 + r.IntN(4) {
-		if i > 0 {
-			b.WriteString([]string{",", ",", ",", ",,", " ", ", "}[r.IntN(6)])
-		}
-		before := b.Len()
-		b.WriteString(prefixes[r.IntN(len(prefixes))])
-		brackets := min(most, []int{0, 1, 1, 1, 2, 3}[r.IntN(6)])
-		for j := range brackets {
-			if j > 0 {
-				b.WriteString([]string{"", "n", "-"}[r.IntN(3)])
-			}
-			b.WriteByte('[')
-			for k := range 1 + r.IntN(3) {
-				if k > 0 {
-					b.WriteByte(',')
-				}
-				width, lo := r.IntN(4), []int{r.IntN(12), 96 + r.IntN(6)}[r.IntN(2)]
-				fmt.Fprintf(&b, "%0*d", width, lo)
-				if r.IntN(3) > 0 {
-					fmt.Fprintf(&b, "-%0*d", r.IntN(4), lo+r.IntN(7))
-				}
-			}
-			b.WriteByte(']')
-		}
-		if brackets > 0 && suffix && r.IntN(3) == 0 {
-			b.WriteString("-ib")
-		}
-		if brackets == 0 && r.IntN(3) > 0 || b.Len() == before {
-			b.WriteString(randomNumber(r))
-		}
-	}
-	return b.String()
-}
-
-// damage removes, adds or exchanges a byte or two.
-func damage(r *rand.Rand, expr string) string {
-	const letters = "[],- 09ax+."
-	b := []byte(expr)
-	for range 1 + r.IntN(2) {
-		if len(b) == 0 {
-			break
-		}
-		at := r.IntN(len(b))
-		switch c := letters[r.IntN(len(letters))]; r.IntN(3) {
-		case 0:
-			b = slices.Delete(b, at, at+1)
-		case 1:
-			b = slices.Insert(b, at, c)
-		default:
-			b[at] = c
-		}
-	}
-	return string(b)
-}
-
-// balanced says whether every bracket is closed before the next one opens.
-func balanced(expr string) bool {
-	open := false
-	for _, c := range expr {
-		if c == '[' && open || c == ']' && !open {
-			return false
-		}
-		open = open && c != ']' || c == '['
-	}
-	return !open
-}
-
-// textAfterBracket says whether a term of a valid expression goes on behind
-// its last bracket.
-func textAfterBracket(expr string) bool {
-	for rest := expr; ; {
-		_, after, found := strings.Cut(rest, "]")
-		if !found {
-			return false
-		}
-		rest = after
-		end := strings.IndexAny(after, "[, ")
-		if end < 0 {
-			return after != ""
-		}
-		if end > 0 && after[end] != '[' {
-			return true
-		}
 	}
 }

@@ -46,6 +46,16 @@ func (tx *Tx) raise(node string, generation int) error {
 	return err
 }
 
+// RaiseGenerations raises the generations of nodes to at least those given.
+func (tx *Tx) RaiseGenerations(nodes map[string]int) error {
+	for n, g := range nodes {
+		if err := tx.raise(n, g); err != nil {
+			return tx.fail("raise the generation of node %s: %w", n, err)
+		}
+	}
+	return nil
+}
+
 // SetLaunch records the state, class, message, retry and end time of a launch
 // on record; the rest of l but its id is not looked at.
 func (tx *Tx) SetLaunch(l Launch) error {

@@ -23,6 +23,7 @@ import (
 type Ledger struct {
 	path   string
 	writer *sql.DB // one connection; nil: open for reading only
+	turn   turn
 	reader *sql.DB
 }
 
@@ -37,6 +38,9 @@ func (l *Ledger) Close() error {
 	err := l.reader.Close()
 	if l.writer != nil {
 		err = errors.Join(err, l.writer.Close())
+	}
+	if l.turn.file != nil {
+		err = errors.Join(err, l.turn.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("close ledger %s: %w", l.path, explain(l.path, err))

@@ -45,6 +45,7 @@ func (t turn) take(ctx context.Context) error {
 	return nil
 }
 
+// errNoTurn ends the wait for a turn, not the write.
 var errNoTurn = errors.New("no turn")
 
 func (t turn) pass() { unix.Flock(int(t.file.Fd()), unix.LOCK_UN) }

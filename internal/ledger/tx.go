@@ -31,10 +31,11 @@ func (l *Ledger) Update(ctx context.Context, fn func(tx *Tx) error) error {
 }
 
 func (l *Ledger) update(ctx context.Context, fn func(tx *Tx) error) error {
-	t, err := l.writer.BeginTx(ctx, nil)
+	t, done, err := l.begin(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	defer t.Rollback()
 	tx := &Tx{tx: t, stmts: map[string]*sql.Stmt{}}
 	err = fn(tx)
@@ -48,6 +49,24 @@ func (l *Ledger) update(ctx context.Context, fn func(tx *Tx) error) error {
 		return tx.err
 	}
 	return t.Commit()
+}
+
+// begin takes the write lock.
+func (l *Ledger) begin(ctx context.Context) (t *sql.Tx, done func(), err error) {
+	// The connection first: only one goroutine of a process stands in line.
+	conn, err := l.writer.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = l.turn.take(ctx); err == nil {
+		t, err = conn.BeginTx(ctx, nil)
+		l.turn.pass()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return t, func() { conn.Close() }, nil
 }
 
 // fail remembers that a write failed, and says which.

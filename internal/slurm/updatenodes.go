@@ -86,9 +86,10 @@ func checkAddress(n NodeAddress) error {
 // Errors are those of SetAddresses, and one that InvalidState knows where Slurm
 // does not allow the state for some of the nodes; it is set for the others.
 //
-// Slurm drops a reason given alone as soon as it has set it, unless the node is
-// down, drained or failing (seen on 22.05.8); given with State=power_down or
-// power_down_force it stays.
+// slurmctld drops a reason given alone as soon as it has set it, unless the node
+// is down, drained or failing (seen on 22.05.8; clusteracct_storage_g_node_up
+// does it, also in 26.05). Given with State=power_down or power_down_force it
+// stays.
 func (c *Commands) UpdateNodes(ctx context.Context, names []string, u NodeUpdate) error {
 	if err := checkNodeNames(names); err != nil {
 		return fmt.Errorf("update nodes: %w", err)

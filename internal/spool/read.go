@@ -1,155 +1,132 @@
 package spool
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
 
-// Bad is a record that could not be read.
+// maxRead bounds the bytes of all records that one Read gives, so that a folder
+// full of large ones does not eat the controller's memory.
+const maxRead = 4 * MaxSize
+
+// Bad is a record that could not be read; Quarantine moves it out of the way.
 type Bad struct {
 	Name string
 	Err  error
 }
 
-// Read gives the records of the folder, oldest first, and those that could not
-// be read. The reader may be root and the folder SlurmUser's: links, pipes and
-// devices are never followed or opened (os.Root, O_NOFOLLOW).
-func Read(dir string) ([]Record, []Bad, error) {
+// Read gives the records of the folder, oldest first, and those that are
+// broken: no JSON, another version, too large, not a regular file, not
+// readable. An error means that the folder could not be read, or not now (no
+// file descriptor left, say); nothing is known then about the records.
+//
+// When there are more than 256 MiB of records, the oldest of them are given;
+// the others come once those have been removed.
+//
+// The reader may be root and the folder SlurmUser's: nothing outside of the
+// folder is ever opened (os.Root), and links, pipes and devices in it are not
+// either.
+func Read(dir string) ([]Record, []Bad, error) { return read(dir, maxRead) }
+
+func read(dir string, limit int64) (records []Record, bad []Bad, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read spool: %w", err)
 	}
 	defer root.Close()
-	d, err := root.Open(".")
+	names, err := recordNames(root)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read spool %s: %w", dir, err)
 	}
-	defer d.Close()
-	entries, err := d.ReadDir(-1)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read spool %s: %w", dir, err)
-	}
-	var (
-		records []Record
-		bad     []Bad
-	)
-	for _, e := range entries {
-		name := e.Name()
-		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".json") {
+	var total int64
+	for _, name := range names {
+		text, err := readFile(root, name, limit-total)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // taken away meanwhile
+			continue
+		case errors.Is(err, errLater):
+			return records, bad, nil
+		case passing(err):
+			return nil, nil, fmt.Errorf("read spool record %s in %s: %w", name, dir, err)
+		}
+		total += int64(len(text))
+		var r Record
+		if err == nil {
+			r, err = Decode(text)
+		}
+		if err != nil {
+			bad = append(bad, Bad{name, err})
 			continue
 		}
-		r, err := readOne(root, name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // taken meanwhile
-		case err != nil:
-			bad = append(bad, Bad{name, err})
-		default:
-			records = append(records, r)
-		}
+		r.Name = name
+		records = append(records, r)
 	}
-	slices.SortFunc(records, func(a, b Record) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(bad, func(a, b Bad) int { return strings.Compare(a.Name, b.Name) })
 	return records, bad, nil
 }
 
-func readOne(root *os.Root, name string) (Record, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+// recordNames gives the names of the records, sorted.
+func recordNames(root *os.Root) ([]string, error) {
+	d, err := root.Open(".")
 	if err != nil {
-		return Record{}, err
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool {
+		return strings.HasPrefix(n, ".") || !strings.HasSuffix(n, suffix)
+	})
+	slices.Sort(names)
+	return names, nil
+}
+
+// errLater: the file would be one too many in this Read.
+var errLater = errors.New("left for the next read")
+
+// readFile reads one file, unless it has more than room bytes.
+func readFile(root *os.Root, name string, room int64) ([]byte, error) {
+	before, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !before.Mode().IsRegular():
+		return nil, fmt.Errorf("it is not a regular file (%s)", before.Mode())
+	case before.Size() > MaxSize:
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are read", ErrTooLarge, before.Size(), MaxSize)
+	case before.Size() > room:
+		return nil, errLater
+	}
+	// O_NONBLOCK: should it have become a pipe, this must not wait for a writer.
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
+	after, err := f.Stat()
 	if err != nil {
-		return Record{}, err
+		return nil, err
 	}
-	if !fi.Mode().IsRegular() {
-		return Record{}, fmt.Errorf("%s is not a regular file", name)
+	// os.Root follows links inside of the folder: one put in place since Lstat
+	// would lead to a half-written temporary, say.
+	if !os.SameFile(before, after) {
+		return nil, errors.New("it was exchanged while it was read")
 	}
-	text, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
-	if err != nil {
-		return Record{}, err
-	}
-	r, err := Decode(text)
-	r.Name = name
-	return r, err
+	return io.ReadAll(io.LimitReader(f, MaxSize+1))
 }
 
-// Decode reads a record's text.
-func Decode(text []byte) (Record, error) {
-	if len(text) > MaxSize {
-		return Record{}, fmt.Errorf("it is larger than %d bytes", MaxSize)
-	}
-	var r Record
-	if err := json.Unmarshal(text, &r); err != nil {
-		return Record{}, fmt.Errorf("it is no spool record: %w", err)
-	}
-	if r.Version != Version {
-		return Record{}, fmt.Errorf("its version is %d; this midair reads version %d", r.Version, Version)
-	}
-	if r.Kind == "" {
-		return Record{}, errors.New("it has no kind")
-	}
-	return r, nil
-}
-
-// Remove takes a record away after it has been dealt with.
-func Remove(dir, name string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("remove spool record %s: %w", name, err)
-	}
-	defer root.Close()
-	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove spool record %s: %w", name, err)
-	}
-	return nil
-}
-
-// Quarantine moves a record that cannot be read into the folder bad, where an
-// admin finds it.
-func Quarantine(dir, name string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("move spool record %s aside: %w", name, err)
-	}
-	defer root.Close()
-	if err := root.Mkdir(badDir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("move spool record %s aside: %w", name, err)
-	}
-	if err := root.Rename(name, path.Join(badDir, name)); err != nil {
-		return fmt.Errorf("move spool record %s aside: %w", name, err)
-	}
-	return nil
-}
-
-// Sweep removes temporaries that a killed hook left more than an hour ago.
-func Sweep(dir string, now time.Time) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("sweep spool: %w", err)
-	}
-	defer root.Close()
-	names, err := fs.Glob(root.FS(), tempPrefix+"*")
-	if err != nil {
-		return fmt.Errorf("sweep spool %s: %w", dir, err)
-	}
-	for _, n := range names {
-		fi, err := root.Lstat(n)
-		if err != nil || now.Sub(fi.ModTime()) < time.Hour {
-			continue
-		}
-		if err := root.Remove(n); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("sweep spool %s: %w", dir, err)
-		}
-	}
-	return nil
+// passing reports whether an error says nothing about the file: the same read
+// may work later.
+func passing(err error) bool {
+	return slices.ContainsFunc([]syscall.Errno{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR, syscall.EAGAIN, syscall.ESTALE,
+	}, func(no syscall.Errno) bool { return errors.Is(err, no) })
 }

@@ -1,5 +1,11 @@
 // Package spool is the request spool: what the hooks write and the controller
 // reads. A record is a file; it is whole or it is not there.
+//
+// A writer makes a temporary file in the folder itself, syncs it, renames it
+// and syncs the folder, so that a record survives a power cut as soon as Write
+// has returned, and so that Read never sees half of one. The temporary's name
+// starts with a dot; what a killed hook leaves behind is ignored and swept up
+// later.
 package spool
 
 import (
@@ -35,8 +41,9 @@ const (
 // Version is the records' format.
 const Version = 1
 
-// MaxSize bounds a record, and so a resume file: 64 MiB is far above what a
-// call for every node of the largest cluster needs.
+// MaxSize bounds a record's file, in bytes: 64 MiB is far above what a call for
+// every node and job of the largest cluster needs (100 bytes or so for each
+// job).
 const MaxSize = 64 << 20
 
 // Record is one request.
@@ -53,12 +60,16 @@ type Record struct {
 	ResumeFileError string `json:"resume_file_error,omitempty"`
 	SlurmConf       string `json:"slurm_conf,omitempty"`
 
-	// Name is the record's file name; set by Read, ignored by Write.
+	// Name is the record's file name; set by Read, ignored by Write. Names sort
+	// by At.
 	Name string `json:"-"`
 }
 
-// tempPrefix marks files that are not records yet.
-const tempPrefix = ".new-"
-
-// badDir holds records that could not be read.
-const badDir = "bad"
+const (
+	// tempPrefix marks files that are not records yet.
+	tempPrefix = ".new-"
+	// suffix marks records.
+	suffix = ".json"
+	// badDir holds records that could not be read.
+	badDir = "bad"
+)

@@ -1,10 +1,10 @@
-package hook
+package slurmctld
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/midair-hpc/midair/internal/config"
@@ -57,7 +57,7 @@ func wait(ctx context.Context, cfg *config.Config, log *slog.Logger, jobID int, 
 		case <-ctx.Done():
 		}
 	}
-	if ctx.Err() == context.DeadlineExceeded {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		log.Warn("the job was held as long as midair.yaml allows", "job", jobID, "limit", cfg.Hooks.WaitLimit)
 	}
 }
@@ -88,9 +88,13 @@ func waitIsOver(jobs []slurm.Job, list []slurm.Node, nodes []string) bool {
 	if len(jobs) == 0 || (jobs[0].State != "CONFIGURING" && jobs[0].State != "RUNNING") {
 		return true
 	}
-	if now, err := hostlist.Expand(jobs[0].Nodes); err == nil {
+	if names, err := hostlist.Expand(jobs[0].Nodes); err == nil {
+		now := make(map[string]bool, len(names))
+		for _, n := range names {
+			now[n] = true
+		}
 		for _, n := range nodes {
-			if !slices.Contains(now, n) {
+			if !now[n] {
 				return true
 			}
 		}

@@ -1,0 +1,319 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/midair-hpc/midair/internal/cloud"
+	"github.com/midair-hpc/midair/internal/config"
+	"github.com/midair-hpc/midair/internal/hold"
+	"github.com/midair-hpc/midair/internal/ledger"
+	"github.com/midair-hpc/midair/internal/slurm"
+	"github.com/midair-hpc/midair/internal/slurm/slurmtest"
+	"github.com/midair-hpc/midair/internal/spool"
+)
+
+// Offerings of the pools: a has two in cloud east, b one in cloud west.
+var (
+	aSmall = cloud.Offering{Type: "small", Zone: "za", Market: cloud.Spot}
+	aLarge = cloud.Offering{Type: "large", Zone: "za", Market: cloud.OnDemand}
+	bOnly  = cloud.Offering{Type: "only", Zone: "zb", Market: cloud.OnDemand}
+)
+
+var began = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+// world is a slurmctld, two clouds and a controller under one clock that only
+// the test moves. Provider calls are made when the test lets them.
+type world struct {
+	t          testing.TB
+	ctx        context.Context
+	now        time.Time
+	conf       *config.Config
+	ctld       *slurmtest.Ctld
+	east, west *memoryCloud
+	dir        string
+	led        *ledger.Ledger
+	c          *Controller
+	calls      []func() // provider calls that have been asked for and not made
+	ids        int
+	records    int
+	// dropRecords: the hooks fail, as with a full disk.
+	dropRecords bool
+	boot        time.Duration // from create to registering
+	rand        func() float64
+	crash       func(point string)
+	stop        context.CancelFunc // ends the controller's context
+	log         *slog.Logger
+}
+
+// What tests do to nodes by hand.
+var (
+	powerUp      = slurm.NodeUpdate{State: "power_up"}
+	powerDownNow = slurm.NodeUpdate{State: "power_down_force", Reason: "by hand"}
+)
+
+func recordOf(kind spool.Kind, nodes string) spool.Record {
+	return spool.Record{Kind: kind, Nodes: nodes}
+}
+
+func names(prefix string, n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("%s%d", prefix, i+1)
+	}
+	return list
+}
+
+func testConfig() *config.Config {
+	return &config.Config{
+		Cluster: "lab",
+		Pools: []config.Pool{
+			{Name: "a", NodeNames: names("a", 6), Provider: "east", Node: config.NodeSpec{CPUs: 1, MemoryMiB: 1}, Offerings: []cloud.Offering{aSmall, aLarge}},
+			{Name: "b", NodeNames: names("b", 3), Provider: "west", Node: config.NodeSpec{CPUs: 1, MemoryMiB: 1}, Offerings: []cloud.Offering{bOnly}},
+		},
+		Tiers:     []config.Tier{{Name: "p2", QOS: []string{"spot"}}},
+		Retry:     config.Retry{First: 10 * time.Second, Max: 5 * time.Minute, Rounds: 3},
+		Memory:    config.Memory{First: 20 * time.Second, Max: 2 * time.Minute},
+		Reconcile: config.Reconcile{Every: 30 * time.Second, Grace: time.Minute, MaxTerminations: 10},
+	}
+}
+
+// newWorld starts everything. x1 is a node that Slurm has and midair.yaml not.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, now: began, conf: testConfig(), boot: 2 * time.Second, rand: func() float64 { return 0 },
+		crash: func(string) {}, log: slog.New(slog.DiscardHandler), dir: tempDir(t)}
+	if os.Getenv("MIDAIR_TEST_LOG") != "" {
+		w.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	w.ctx = context.WithoutCancel(t.Context())
+	require.NoError(t, os.Mkdir(w.spool(), 0o750))
+	clock := func() time.Time { return w.now }
+	w.east, w.west = newCloud("east", clock), newCloud("west", clock)
+	w.ctld = slurmtest.New(slurmtest.Options{
+		Now: clock, ResumeTimeout: 3 * time.Minute, SuspendTime: 30 * time.Second, SuspendTimeout: 10 * time.Second,
+		SlurmdTimeout: 5 * time.Minute, RequeueDelay: 121 * time.Second,
+		Hooks: slurmtest.Hooks{
+			Resume:  func(nodes, file string) { w.record(spool.Record{Kind: spool.Resume, Nodes: nodes, ResumeFile: file}) },
+			Suspend: func(nodes string) { w.record(spool.Record{Kind: spool.Suspend, Nodes: nodes}) },
+			Fail:    func(nodes string) { w.record(spool.Record{Kind: spool.Fail, Nodes: nodes}) },
+		},
+	}, slices.Concat(names("a", 6), names("b", 3), []string{"x1"})...)
+	w.start()
+	t.Cleanup(func() { w.stop(); w.led.Close() })
+	return w
+}
+
+// tempDir is in memory where there is such a place: the tests commit often.
+func tempDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "controller")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (w *world) spool() string { return filepath.Join(w.dir, "spool") }
+
+func (w *world) record(r spool.Record) {
+	if w.dropRecords {
+		return
+	}
+	w.records++ // so that records of one moment keep their order
+	r.At = w.now.Add(time.Duration(w.records))
+	_, err := spool.Write(w.spool(), r)
+	require.NoError(w.t, err)
+}
+
+// start starts a controller on the ledger's file.
+func (w *world) start() {
+	led, report, err := ledger.Open(w.ctx, filepath.Join(w.dir, "ledger.db"), w.log, func() time.Time { return w.now })
+	require.NoError(w.t, err)
+	w.led = led
+	ctx, stop := context.WithCancel(w.ctx)
+	w.stop = stop
+	w.c, err = New(ctx, Options{
+		Config: w.conf, Ledger: led, Slurm: w.ctld, Providers: map[string]cloud.Provider{"east": w.east, "west": w.west},
+		SpoolDir: w.spool(), Log: w.log, Now: func() time.Time { return w.now }, Rand: func() float64 { return w.rand() },
+		NewID: func() string { w.ids++; return fmt.Sprintf("l-%05d", w.ids) },
+		Crash: func(p string) { w.crash(p) },
+		Go:    func(call func()) { w.calls = append(w.calls, call) },
+		Adopt: report.Created && w.ids > 0,
+	})
+	require.NoError(w.t, err)
+}
+
+// kill ends the controller as kill -9 does. Calls it has asked for may reach
+// the cloud; nobody hears the answers.
+func (w *world) kill() {
+	w.stop()
+	require.NoError(w.t, w.led.Close())
+	w.c = nil
+}
+
+func (w *world) restart() {
+	w.kill()
+	w.calls = nil
+	w.start()
+}
+
+// step is one turn of the controller's loop, with the answers that have come.
+func (w *world) step() {
+	for w.receive() {
+	}
+	w.c.Step(w.ctx)
+}
+
+// receive hands the controller one answer, as Run does.
+func (w *world) receive() bool {
+	select {
+	case r := <-w.c.results:
+		w.c.bought(w.ctx, w.c.drainResults(r))
+	case t := <-w.c.ended:
+		w.c.terminated(w.ctx, t)
+	case l := <-w.c.lists:
+		w.c.listed(w.ctx, l)
+	case q := <-w.c.questions:
+		w.c.waiters[q] = true
+		w.c.nextJobs = time.Time{}
+	default:
+		return false
+	}
+	return true
+}
+
+// answer makes the provider calls that have been asked for.
+func (w *world) answer() {
+	for len(w.calls) > 0 {
+		call := w.calls[0]
+		w.calls = w.calls[1:]
+		call()
+		for w.receive() {
+		}
+	}
+}
+
+// turn lets everything happen that happens now.
+func (w *world) turn() {
+	w.ctld.Tick()
+	w.slurmds()
+	w.ctld.Tick()
+	w.step()
+	w.answer()
+	w.step()
+	w.answer()
+}
+
+// slurmds has the instances that have booted register, and tells slurmctld of
+// those that are gone.
+func (w *world) slurmds() {
+	list, _ := w.ctld.Nodes(w.ctx)
+	byAddr := map[string]bool{}
+	for _, m := range []*memoryCloud{w.east, w.west} {
+		for _, i := range m.live() {
+			byAddr[i.Addr] = true
+			if boot := i.CreatedAt.Add(w.boot); !boot.After(w.now) && !m.neverBooting[i.Node] {
+				w.ctld.Register(slurmtest.Registration{Node: i.Node, Addr: i.Addr, Boot: i.CreatedAt})
+			}
+		}
+	}
+	for _, n := range list {
+		if !byAddr[n.Addr] {
+			w.ctld.Silence(n.Name)
+		}
+	}
+}
+
+// pass lets time go by in steps of a second.
+func (w *world) pass(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.now = w.now.Add(time.Second)
+		w.turn()
+	}
+}
+
+// until lets time go by until something is true.
+func (w *world) until(limit time.Duration, what string, done func() bool) {
+	w.t.Helper()
+	for end := w.now.Add(limit); !done(); {
+		if w.now.After(end) {
+			require.Fail(w.t, "not within "+limit.String()+": "+what, "%s", w.describe())
+		}
+		w.now = w.now.Add(time.Second)
+		w.turn()
+	}
+}
+
+func (w *world) submit(j slurmtest.Job) int {
+	if j.Duration == 0 {
+		j.Duration = 20 * time.Second
+	}
+	if j.QOS == "" {
+		j.QOS = "spot"
+	}
+	if j.On == nil {
+		j.On = names("a", 6)
+	}
+	if j.Nodes == 0 {
+		j.Nodes = 1
+	}
+	return w.ctld.Submit(j)
+}
+
+func (w *world) completed(id int) func() bool {
+	return func() bool { return w.job(id).State == "COMPLETED" }
+}
+
+// describe says where everything is, for failures.
+func (w *world) describe() string {
+	var b strings.Builder
+	nodes, _ := w.ctld.Nodes(w.ctx)
+	for _, n := range nodes {
+		fmt.Fprintln(&b, "node", n.Name, n.State, n.Addr, n.Reason)
+	}
+	for id := 1; ; id++ {
+		jobs, _ := w.ctld.Jobs(w.ctx, id)
+		if len(jobs) == 0 {
+			break
+		}
+		fmt.Fprintln(&b, "job", id, jobs[0].State, jobs[0].Nodes, jobs[0].Reason, jobs[0].Comment, "start", jobs[0].StartTime.Format("15:04:05"))
+	}
+	for _, l := range w.c.ordered() {
+		fmt.Fprintf(&b, "launch %+v parked %v refused %v\n", l.Launch, l.parked, l.refused)
+	}
+	for _, in := range w.c.intents {
+		fmt.Fprintf(&b, "intent %+v in flight %v\n", in.Intent, in.inFlight)
+	}
+	for _, i := range w.c.instances {
+		fmt.Fprintf(&b, "on record %s %s gen %d %s %s\n", i.ID, i.Node, i.Generation, i.State, i.EndCause)
+	}
+	for _, i := range append(w.east.live(), w.west.live()...) {
+		fmt.Fprintf(&b, "live %s %s gen %d\n", i.ID, i.Node, i.Generation)
+	}
+	return b.String() + w.now.Format("now 15:04:05")
+}
+
+// ask is a hook that waits for a job's nodes.
+func (w *world) ask(id int, nodes string) (answer chan hold.Outcome, hangUp func()) {
+	ctx, cancel := context.WithCancel(w.ctx)
+	answer = make(chan hold.Outcome, 1)
+	before := len(w.c.questions)
+	go func() {
+		a, err := w.c.Question(ctx, hold.Question{JobID: id, Nodes: nodes})
+		if err == nil {
+			answer <- a.Outcome
+		}
+	}()
+	require.Eventually(w.t, func() bool { return len(w.c.questions) > before }, 5*time.Second, time.Millisecond)
+	return answer, cancel
+}

@@ -1,0 +1,233 @@
+package spool_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/midair-hpc/midair/internal/spool"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func resume(at time.Time, nodes string) spool.Record {
+	return spool.Record{Kind: spool.Resume, At: at, Nodes: nodes}
+}
+
+func write(t *testing.T, dir string, r spool.Record) string {
+	t.Helper()
+	name, err := spool.Write(dir, r)
+	require.NoError(t, err)
+	return name
+}
+
+func read(t *testing.T, dir string) []spool.Record {
+	t.Helper()
+	records, bad, err := spool.Read(dir)
+	require.NoError(t, err)
+	require.Empty(t, bad)
+	return records
+}
+
+func filesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestRecordComesBackAsItWasWritten(t *testing.T) {
+	for name, file := range map[string]string{
+		"none":          "",
+		"slurm's":       `{"all_nodes_resume":"gpu-[1-4]","jobs":[{"job_id":7,"features":"a&b|c<d>","extra":null}]}` + "\n",
+		"not JSON":      "{\"all_nodes\": \u2028 \x00 \\",
+		"not UTF-8":     "{\"extra\":\"caf\xe9\"}",
+		"newlines only": "\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			want := spool.Record{
+				Version: spool.Version, Kind: spool.Resume, At: noon.Add(123456789), Nodes: "gpu-[1-4]",
+				ResumeFile: file, ResumeFileError: "gone", SlurmConf: "/etc/slurm/slurm.conf",
+			}
+			want.Name = write(t, dir, want)
+			require.Equal(t, []spool.Record{want}, read(t, dir))
+		})
+	}
+}
+
+func TestRecordsAreReadInTheOrderOfTheirTimes(t *testing.T) {
+	dir := t.TempDir()
+	var want []string
+	// A second of 9 and of 10 digits, and nanoseconds that differ in the last digit.
+	times := []time.Time{time.Unix(999999999, 0), time.Unix(1000000000, 0), noon, noon.Add(1), noon.Add(time.Hour)}
+	for _, i := range []int{3, 0, 4, 1, 2} {
+		write(t, dir, resume(times[i], fmt.Sprint("n", i)))
+	}
+	for _, r := range read(t, dir) {
+		want = append(want, r.Nodes)
+	}
+	require.Equal(t, []string{"n0", "n1", "n2", "n3", "n4"}, want)
+}
+
+func TestTwoWritersInOneNanosecondBothKeepTheirRecord(t *testing.T) {
+	dir := t.TempDir()
+	a, b := write(t, dir, resume(noon, "a")), write(t, dir, resume(noon, "b"))
+	require.NotEqual(t, a, b)
+	require.Len(t, read(t, dir), 2)
+}
+
+func TestFiveHundredWritersAtOnceLoseNothing(t *testing.T) {
+	dir := t.TempDir()
+	const writers = 500
+	failed := make([]error, writers)
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() { _, failed[i] = spool.Write(dir, resume(noon.Add(time.Duration(i/2)), fmt.Sprint("n", i))) })
+	}
+	wg.Wait()
+	for _, err := range failed {
+		require.NoError(t, err)
+	}
+	seen := map[string]bool{}
+	for _, r := range read(t, dir) {
+		seen[r.Nodes] = true
+	}
+	require.Len(t, seen, writers)
+	require.Len(t, filesIn(t, dir), writers, "no temporary may be left")
+}
+
+// The reader runs beside the writers: what it sees is whole.
+func TestReaderNeverSeesHalfARecord(t *testing.T) {
+	dir := t.TempDir()
+	body := strings.Repeat("x", 256<<10)
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < 40 && err == nil; i++ {
+			_, err = spool.Write(dir, spool.Record{Kind: spool.Resume, At: noon.Add(time.Duration(i)), ResumeFile: body})
+		}
+		done <- err
+	}()
+	for {
+		for _, r := range read(t, dir) {
+			require.Len(t, r.ResumeFile, len(body))
+		}
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+			require.Len(t, read(t, dir), 40)
+			return
+		default:
+		}
+	}
+}
+
+func TestRecordCanBeReadByTheFoldersGroupAndNobodyElse(t *testing.T) {
+	dir := t.TempDir()
+	fi, err := os.Stat(filepath.Join(dir, write(t, dir, resume(noon, "a"))))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), fi.Mode())
+}
+
+func TestRootLeavesTheRecordToTheFoldersOwner(t *testing.T) {
+	needsRoot(t)
+	dir := t.TempDir()
+	require.NoError(t, os.Chown(dir, 4242, 4243))
+	name := write(t, dir, resume(noon, "a"))
+	requireOwner(t, filepath.Join(dir, name), 4242, 4243)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.json"), []byte("{"), 0o640))
+	require.NoError(t, spool.Quarantine(dir, "x.json"))
+	requireOwner(t, filepath.Join(dir, "bad"), 4242, 4243)
+}
+
+func TestRecordThatCouldNotBeReadIsNotWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		record spool.Record
+		says   string
+	}{
+		"no kind":      {spool.Record{At: noon}, "kind"},
+		"strange kind": {spool.Record{Kind: "../x", At: noon}, "kind"},
+		"no time":      {spool.Record{Kind: spool.Resume}, "time"},
+		"1969":         {resume(time.Unix(-1, 0), "a"), "1970"},
+		"2263":         {resume(time.Date(2263, 1, 1, 0, 0, 0, 0, time.UTC), "a"), "2262"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := spool.Write(dir, c.record)
+			require.ErrorContains(t, err, c.says)
+			require.Empty(t, filesIn(t, dir))
+		})
+	}
+}
+
+func TestRecordLargerThanAReaderTakesIsNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	r := resume(noon, "a")
+	r.ResumeFile = strings.Repeat("\x01", spool.MaxSize/6+1) // six bytes each in JSON
+	_, err := spool.Write(dir, r)
+	require.ErrorIs(t, err, spool.ErrTooLarge)
+	require.Empty(t, filesIn(t, dir))
+}
+
+func TestFolderThatIsMissingOrNoneIsNamed(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "spool")
+	_, err := spool.Write(missing, resume(noon, "a"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "create the folder "+missing)
+	require.NoDirExists(t, missing)
+	_, _, err = spool.Read(missing)
+	require.ErrorContains(t, err, missing)
+
+	file := filepath.Join(t.TempDir(), "spool")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = spool.Write(file, resume(noon, "a"))
+	require.ErrorContains(t, err, file+" must be a folder")
+
+	_, err = spool.Write("", resume(noon, "a"))
+	require.ErrorContains(t, err, "no name")
+}
+
+func TestFolderThatCannotBeWrittenIsNamed(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere; the read-only file system is tested instead")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o500))
+	_, err := spool.Write(dir, resume(noon, "a"))
+	require.ErrorIs(t, err, os.ErrPermission)
+	require.ErrorContains(t, err, "give the folder "+dir)
+	require.Empty(t, filesIn(t, dir))
+}
+
+func TestTemporaryOfAKilledWriterIsNotReadAndIsSweptUpAfterAnHour(t *testing.T) {
+	dir := t.TempDir()
+	name := write(t, dir, resume(noon, "a"))
+	whole, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	for temp, age := range map[string]time.Duration{
+		".new-1": 0, ".new-2": 59 * time.Minute, ".new-3": 61 * time.Minute, ".new-4.json": 61 * time.Minute,
+	} {
+		path := filepath.Join(dir, temp)
+		require.NoError(t, os.WriteFile(path, whole[:len(whole)/2], 0o640))
+		require.NoError(t, os.Chtimes(path, time.Time{}, noon.Add(-age)))
+	}
+	require.Len(t, read(t, dir), 1)
+	require.NoError(t, os.Chtimes(filepath.Join(dir, name), time.Time{}, noon.Add(-48*time.Hour)))
+	require.NoError(t, spool.Sweep(dir, noon))
+	left := filesIn(t, dir)
+	slices.Sort(left)
+	require.Equal(t, []string{".new-1", ".new-2", name}, left, "records stay however old")
+	require.Error(t, spool.Sweep(filepath.Join(dir, "missing"), noon))
+}
