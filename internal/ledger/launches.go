@@ -146,13 +146,14 @@ func (l *Ledger) launches(ctx context.Context, what, which string, args ...any) 
 }
 
 // FailedRounds counts the failed launches of a job since its last one that
-// became ready.
+// became ready, or that was not to be tried again by itself (no retry time: the
+// job was held). A job that its owner releases starts counting anew.
 func (l *Ledger) FailedRounds(ctx context.Context, jobID int) (int, error) {
 	var n int
 	err := l.read(ctx, fmt.Sprintf("failed launches of job %d", jobID), func(q querier) error {
 		// By seq, not by time: a clock that was set back must not hide a round.
 		return one(ctx, q, []any{&n}, `SELECT count(*) FROM launches WHERE job_id = ?1 AND state = 'failed'
-			AND seq > coalesce((SELECT max(seq) FROM launches WHERE job_id = ?1 AND state = 'ready'), 0)`, jobID)
+			AND seq > coalesce((SELECT max(seq) FROM launches WHERE job_id = ?1 AND (state = 'ready' OR state = 'failed' AND retry_at = 0)), 0)`, jobID)
 	})
 	return n, err
 }

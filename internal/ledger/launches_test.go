@@ -104,10 +104,14 @@ func TestSetAddressed(t *testing.T) {
 func TestFailedRoundsCountsSinceLastReady(t *testing.T) {
 	l := fresh(t)
 	n := 0
+	const held = LaunchState("held") // failed, and not to be tried again by itself
 	add := func(job int, s LaunchState, at time.Time) {
 		n++
 		la := aLaunch(fmt.Sprint("L", n), job, 0, at)
-		la.State = s
+		la.State, la.RetryAt = s, at
+		if s == held {
+			la.State, la.RetryAt = Failed, time.Time{}
+		}
 		update(t, l, func(tx *Tx) error { return tx.AddLaunches([]Launch{la}) })
 	}
 	for _, step := range []struct {
@@ -116,7 +120,7 @@ func TestFailedRoundsCountsSinceLastReady(t *testing.T) {
 		want  int // rounds of job 1 afterwards
 	}{
 		{2, Failed, 0}, {1, Failed, 1}, {1, Failed, 2}, {1, Released, 2}, {1, Failing, 2}, {1, Launching, 2},
-		{2, Ready, 2}, {1, Ready, 0}, {1, Failed, 1}, {0, Ready, 1}, {1, Failed, 2},
+		{2, Ready, 2}, {1, Ready, 0}, {1, Failed, 1}, {0, Ready, 1}, {1, Failed, 2}, {2, held, 2}, {1, held, 0}, {1, Failed, 1},
 	} {
 		add(step.job, step.state, noon.Add(time.Duration(-n)*time.Hour)) // also when the clock runs backwards
 		got, err := l.FailedRounds(t.Context(), 1)

@@ -123,6 +123,9 @@ func (w *Why) history(ctx context.Context, led Ledger) error {
 			p.ReadyAfter = l.EndedAt.Sub(l.CreatedAt).Seconds()
 			counting = false
 		case "failed", "failing":
+			if p.State == "failed" && l.RetryAt.IsZero() {
+				counting = false // the job was held; released, it counts anew
+			}
 			if counting {
 				w.Rounds++
 			}
