@@ -48,7 +48,7 @@ bench: deps build ## measure; results go to build/bench.jsonl
 	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) run ./internal/bench -output $(BUILD)/bench.jsonl
 
 lint: ## gofmt, go vet, staticcheck
-	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not gofmt'ed:"; echo "$$bad"; exit 1; fi
+	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not gofmt'ed:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	@mkdir -p tools/bin && cd tools && $(GO) build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	tools/bin/staticcheck ./...

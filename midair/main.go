@@ -34,7 +34,7 @@ func app() *cli.App {
 		},
 		Before: func(c *cli.Context) error {
 			if c.Bool("version") {
-				printVersion(c)
+				fmt.Fprintln(c.App.Writer, "midair", version)
 				return cli.Exit("", 0)
 			}
 			return nil
@@ -53,12 +53,3 @@ func app() *cli.App {
 		},
 	}
 }
-
-func versionCommand() *cli.Command {
-	return &cli.Command{Name: "version", Usage: "print the version", Action: func(c *cli.Context) error {
-		printVersion(c)
-		return nil
-	}}
-}
-
-func printVersion(c *cli.Context) { fmt.Fprintln(c.App.Writer, "midair", version) }

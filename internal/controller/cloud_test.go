@@ -58,11 +58,20 @@ func (m *memoryCloud) mend() {
 
 // hung blocks until ctx ends if the cloud hangs.
 func (m *memoryCloud) hung(ctx context.Context) *cloud.Error {
-	if !m.hang {
+	m.mu.Lock()
+	hang := m.hang
+	m.mu.Unlock()
+	if !hang {
 		return nil
 	}
 	<-ctx.Done()
 	return &cloud.Error{Class: cloud.Unknown, Message: "the call was interrupted", Ambiguous: true, Err: ctx.Err()}
+}
+
+func (m *memoryCloud) setHang(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hang = on
 }
 
 func throttled(n *int) *cloud.Error {

@@ -79,6 +79,8 @@ type Controller struct {
 	nextPass    time.Time            // of the reconciler
 	nextJobs    time.Time            // waiters' jobs are looked at
 	nextList    time.Time            // for missing addresses
+	nextPrune   time.Time            // old records are removed from the ledger
+	started     time.Time
 	adopting    bool
 }
 
@@ -92,13 +94,18 @@ type memoryKey struct {
 // launch is an open launch with what is not worth journaling.
 type launch struct {
 	ledger.Launch
-	tried   map[string]bool // pool + offering key that failed in this round
+	tried   map[string]bool         // pool + offering key that failed in this round
+	said    map[string]*cloud.Error // by pool: what its cloud said last
+	waits   map[string]*cloud.Error // by node: why its create call is being repeated
 	refused *planner.Refusal
 	putBack bool // its nodes have been put back; the job is next
 	since   time.Time
 	next    time.Time // not before
 	// parked: the launch's nodes that Slurm powered down meanwhile.
 	parked map[string]bool
+	// seen: Slurm has been asked about its nodes since it was loaded, so that
+	// parked is known. Nothing is bought for a launch before.
+	seen bool
 }
 
 // waiter is a PrologSlurmctld that holds a job.
@@ -132,6 +139,7 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		questions:   make(chan *waiter, 64),
 		terminating: map[instanceKey]time.Time{},
 		sightings:   map[string]time.Time{},
+		started:     o.Now(),
 		adopting:    o.Adopt,
 	}
 	for _, p := range o.Config.Pools {
@@ -166,8 +174,8 @@ func (c *Controller) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, in := range intents {
-		c.intents[in.Token] = &intent{Intent: in}
+	if err := c.loadIntents(ctx, intents); err != nil {
+		return err
 	}
 	mem, err := c.Ledger.Memory(ctx)
 	if err != nil {
@@ -179,10 +187,39 @@ func (c *Controller) load(ctx context.Context) error {
 	return nil
 }
 
+// recentLaunches is how far back the launches of open create calls are looked
+// for: such a call is minutes old, or as old as its cloud's trouble.
+const recentLaunches = 10_000
+
+func (c *Controller) loadIntents(ctx context.Context, intents []ledger.Intent) error {
+	if len(intents) == 0 {
+		return nil
+	}
+	recent, err := c.Ledger.RecentLaunches(ctx, recentLaunches)
+	if err != nil {
+		return err
+	}
+	byID := map[string]ledger.Launch{}
+	for _, l := range recent {
+		byID[l.ID] = l
+	}
+	for _, in := range intents {
+		launches := map[string]ledger.Launch{}
+		for _, n := range in.Nodes {
+			launches[n.Launch] = byID[n.Launch]
+		}
+		c.intents[in.Token] = &intent{Intent: in, launches: launches}
+	}
+	return nil
+}
+
 func (c *Controller) track(l ledger.Launch) *launch {
-	t := &launch{Launch: l, tried: map[string]bool{}, parked: map[string]bool{}, since: c.Now()}
+	t := &launch{Launch: l, tried: map[string]bool{}, said: map[string]*cloud.Error{}, waits: map[string]*cloud.Error{}, parked: map[string]bool{}, since: c.Now()}
 	c.launches[l.ID] = t
 	for _, n := range l.Nodes {
+		if older := c.nodes[n.Node]; older != nil {
+			older.parked[n.Node] = true // Slurm has powered it down and up again
+		}
 		c.nodes[n.Node] = t
 	}
 	return t

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/hostlist"
 	"github.com/midair-hpc/midair/internal/ledger"
 	"github.com/midair-hpc/midair/internal/planner"
@@ -163,12 +162,16 @@ func (c *Controller) takeResumes(ctx context.Context, batch []spool.Record) bool
 	}
 	busy, stale := c.alreadyLaunched(req.Nodes, nodes)
 	launches, strangers := planner.Launches(req, infos, c.poolOf, busy)
+	launches = refuseStrangers(launches, strangers, req.Jobs, infos)
 	requested := requestTimes(batch)
 	for i := range launches {
 		launches[i].RequestedAt = requested(launches[i].Nodes)
 	}
 	if err := c.number(ctx, launches); err != nil {
 		c.Log.Error("look up generations in the ledger", "err", err)
+		return false
+	}
+	if !c.releaseUnwanted(ctx, launches, nodes, jobs) {
 		return false
 	}
 	ok := c.record(ctx, batch, "launches", func(tx *ledger.Tx) error {
@@ -186,11 +189,14 @@ func (c *Controller) takeResumes(ctx context.Context, batch []spool.Record) bool
 		c.markTerminating(p, ids, "replaced: its node was powered up again")
 	}
 	for _, l := range launches {
-		c.Log.Info("launch", "launch", l.ID, "job", l.JobID, "nodes", hostlist.FoldSorted(nodeNames(l.Nodes)), "tier", l.Tier, "round", l.Round)
-		c.track(l)
-	}
-	if len(strangers) > 0 {
-		c.refuseStrangers(ctx, strangers)
+		c.Log.Info("launch", "launch", l.ID, "job", l.JobID, "nodes", hostlist.FoldSorted(nodeNames(l.Nodes)), "tier", l.Tier, "round", l.Round, "state", l.State)
+		if l.State == ledger.Released {
+			continue
+		}
+		if l.State == ledger.Failing {
+			c.Log.Error("launch is refused", "launch", l.ID, "job", l.JobID, "err", l.Message)
+		}
+		c.track(l).seen = true
 	}
 	return true
 }
@@ -282,7 +288,7 @@ func (c *Controller) alreadyLaunched(names []string, nodes []slurm.Node) (busy m
 			unasked = append(unasked, n)
 			continue
 		}
-		if l := c.nodes[n]; l != nil && l.State == ledger.Launching && !l.parked[n] {
+		if l := c.nodes[n]; l != nil && l.State == ledger.Launching && !l.parked[n] && !c.isEnding(l, n) {
 			busy[n] = true
 			launched = append(launched, n)
 			continue
@@ -302,6 +308,18 @@ func (c *Controller) alreadyLaunched(names []string, nodes []slurm.Node) (busy m
 	return busy, stale
 }
 
+// isEnding: the instance that a launch has for a node is on its way out, as
+// after a power-down whose record was taken just before a crash.
+func (c *Controller) isEnding(l *launch, node string) bool {
+	for _, n := range l.Nodes {
+		if n.Node == node && n.InstanceID != "" {
+			i := c.instances[instanceKey{n.Provider, n.InstanceID}]
+			return i == nil || i.State != ledger.Live
+		}
+	}
+	return false
+}
+
 // number gives new launches their ids, times and generations.
 func (c *Controller) number(ctx context.Context, launches []ledger.Launch) error {
 	var names []string
@@ -314,7 +332,7 @@ func (c *Controller) number(ctx context.Context, launches []ledger.Launch) error
 	}
 	for i := range launches {
 		l := &launches[i]
-		l.ID, l.State, l.CreatedAt = c.NewID(), ledger.Launching, c.Now()
+		l.ID, l.CreatedAt = c.NewID(), c.Now()
 		for k := range l.Nodes {
 			l.Nodes[k].Generation = gens[l.Nodes[k].Node] + 1
 		}
@@ -337,110 +355,6 @@ func (c *Controller) pool(name string) planner.Pool {
 		}
 	}
 	return planner.Pool{Name: name}
-}
-
-// refuseStrangers powers nodes down again that Slurm wants midair to launch
-// and midair.yaml does not know.
-func (c *Controller) refuseStrangers(ctx context.Context, names []string) {
-	e := &cloud.Error{Class: cloud.Config, Message: "the node is in no pool of midair.yaml"}
-	c.Log.Error("request for nodes in no pool of midair.yaml", "nodes", hostlist.FoldSorted(names))
-	if err := c.Slurm.UpdateNodes(ctx, names, slurm.NodeUpdate{State: powerDown, Reason: reason(e)}); err != nil {
-		c.slurmFailed("power down nodes in no pool", err)
-	}
-}
-
-func (c *Controller) takeSuspends(ctx context.Context, batch []spool.Record) bool {
-	names := c.expand(batch)
-	wanted := map[string]bool{}
-	for _, n := range names {
-		wanted[n] = true
-	}
-	const cause = "Slurm powered its node down"
-	ids := map[string][]string{}
-	for _, i := range c.instances {
-		if wanted[i.Node] && i.State == ledger.Live {
-			ids[i.Provider] = append(ids[i.Provider], i.ID)
-		}
-	}
-	ok := c.record(ctx, batch, "power-down", func(tx *ledger.Tx) error {
-		for p, list := range ids {
-			if err := tx.SetTerminating(p, list, cause); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if !ok {
-		return false
-	}
-	for p, list := range ids {
-		c.markTerminating(p, list, cause)
-	}
-	for _, n := range names {
-		if l := c.nodes[n]; l != nil && l.State == ledger.Launching {
-			c.park(ctx, l, n)
-		}
-	}
-	c.Log.Info("power down", "nodes", hostlist.FoldSorted(names))
-	return true
-}
-
-// takeFails handles ResumeFailProgram: the nodes did not register in time and
-// Slurm has set them down and requeued their jobs.
-func (c *Controller) takeFails(ctx context.Context, batch []spool.Record) bool {
-	if !c.record(ctx, batch, "nodes that did not register", nil) {
-		return false
-	}
-	byLaunch := map[*launch][]string{}
-	var loose []string
-	for _, n := range c.expand(batch) {
-		switch l := c.nodes[n]; {
-		case l == nil:
-			loose = append(loose, n)
-		case l.State == ledger.Launching:
-			byLaunch[l] = append(byLaunch[l], n)
-		}
-	}
-	for l, nodes := range byLaunch {
-		c.didNotRegister(ctx, l, nodes)
-	}
-	if len(loose) > 0 {
-		c.putBackLoose(ctx, loose)
-	}
-	return true
-}
-
-// didNotRegister fails a launch because nodes of it missed ResumeTimeout, and
-// keeps their consoles: they are what tells people why.
-func (c *Controller) didNotRegister(ctx context.Context, l *launch, nodes []string) {
-	consoles := c.consoles(ctx, nodes)
-	c.update(ctx, "consoles", func(tx *ledger.Tx) error {
-		for k, text := range consoles {
-			if err := tx.SetConsole(k.provider, k.id, text); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	c.fail(ctx, l, &cloud.Error{Class: cloud.InitFailed, Message: hostlist.FoldSorted(nodes) + " did not register with Slurm within ResumeTimeout"}, planner.Refusal{})
-}
-
-func (c *Controller) consoles(ctx context.Context, names []string) map[instanceKey]string {
-	texts := map[instanceKey]string{}
-	for _, n := range names {
-		for k, i := range c.instances {
-			if i.Node != n {
-				continue
-			}
-			text, err := c.Providers[i.Provider].Console(ctx, i.ID)
-			if err != nil {
-				c.Log.Warn("read an instance's console", "instance", i.ID, "node", n, "err", err)
-				continue
-			}
-			texts[k] = text
-		}
-	}
-	return texts
 }
 
 func nodeNames(nodes []ledger.LaunchNode) []string {

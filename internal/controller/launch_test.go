@@ -65,9 +65,15 @@ func TestLostAnswerOfALaunchGivenUpIsAskedWithTheSameTagsAlsoAfterARestart(t *te
 	w.east.lose = 1000
 	id := w.submit(slurmtest.Job{Nodes: 2, User: "ada"})
 	w.until(5*time.Minute, "the launch to fail", func() bool { return len(w.launchesOf(id)) > 0 && w.launchesOf(id)[0].State == ledger.Failed })
+	require.Contains(t, w.job(id).Comment, "midair: unknown: a1 got no instance within ResumeTimeout: the connection was lost")
 	w.east.lose = 2
 	w.restart()
 	w.until(5*time.Minute, "the job to complete", w.completed(id))
+	for _, r := range w.east.launches {
+		if first := w.east.launches[0]; r.Token == first.Token {
+			require.True(t, sameCall(first, r), "%v\n%v", first, r)
+		}
+	}
 	w.settled()
 }
 

@@ -26,6 +26,12 @@ const (
 // prefix starts every text that midair leaves in Slurm (promise 11).
 const prefix = "midair: "
 
+// noAddress is given to a node that never got one before its job is requeued:
+// slurmctld then wants to talk to the node, and looking up a name that does not
+// resolve blocks it for 10 s a node with its locks held (seen on 22.05.8).
+// 192.0.2.0/24 is nobody's (RFC 5737).
+const noAddress = "192.0.2.1"
+
 // requeueWait bounds how long a failed launch waits for Slurm to have requeued
 // its job before it is closed without a start time of ours.
 const requeueWait = time.Minute
@@ -77,7 +83,8 @@ func (c *Controller) putBack(ctx context.Context) {
 			if !c.putBackNodes(ctx, l) {
 				continue
 			}
-			l.putBack = true
+			// Slurm may have been away until now: the wait for the job begins.
+			l.putBack, l.since = true, c.Now()
 			c.Crash("nodes-powered-down")
 			c.letGo(l.JobID)
 		}
@@ -105,7 +112,14 @@ func (c *Controller) putBackNodes(ctx context.Context, l *launch) bool {
 			names = append(names, n.Node)
 		}
 	}
-	return c.giveBack(ctx, names, prefix+l.Message)
+	err := c.giveBack(ctx, names, prefix+l.Message)
+	return err == nil || c.givesUp(l, err)
+}
+
+// givesUp: Slurm answers and refuses, and has done so for long enough. While it
+// does not answer, nothing is given up.
+func (c *Controller) givesUp(l *launch, err error) bool {
+	return !slurm.Unreachable(err) && c.Now().Sub(l.since) > requeueWait
 }
 
 // putBackLoose returns nodes of no open launch that did not register. One that
@@ -122,30 +136,40 @@ func (c *Controller) putBackLoose(ctx context.Context, names []string) {
 			down = append(down, n.Name)
 		}
 	}
-	c.giveBack(ctx, down, prefix+string(cloud.InitFailed)+": the node did not register with Slurm within ResumeTimeout")
+	_ = c.giveBack(ctx, down, prefix+string(cloud.InitFailed)+": the node did not register with Slurm within ResumeTimeout") // or the reconciler does it
 }
 
 // giveBack returns nodes to powered-down with a reason. It touches only nodes
 // that are powering up, or that Slurm set down because they did not register;
 // a registered sibling is let go when idle, and what an admin has drained or
 // set down stays as it is.
-func (c *Controller) giveBack(ctx context.Context, names []string, why string) bool {
+func (c *Controller) giveBack(ctx context.Context, names []string, why string) error {
 	if len(names) == 0 {
-		return true
+		return nil
 	}
 	list, err := c.Slurm.Nodes(ctx, names...)
 	if err != nil {
 		c.slurmFailed("ask Slurm for the nodes to put back", err)
-		return false
+		return err
 	}
-	var force, gentle []string
+	var (
+		force, gentle []string
+		nowhere       []slurm.NodeAddress
+	)
 	for _, n := range list {
 		switch s := n.State; {
 		case s.PoweringUp(), s.Down() && reconcile.Ours(n.Reason):
 			force = append(force, n.Name)
-		case s.Registered() && !s.Allocated() && !s.Drained():
+			if n.Addr == "" || n.Addr == n.Name {
+				nowhere = append(nowhere, slurm.NodeAddress{Node: n.Name, Addr: noAddress, HostName: n.Name})
+			}
+		case s.Registered() && !s.Drained():
 			gentle = append(gentle, n.Name)
 		}
+	}
+	if err := c.Slurm.SetAddresses(ctx, nowhere); err != nil {
+		c.slurmFailed("set the addresses of nodes to put back", err)
+		return err
 	}
 	for _, u := range []struct {
 		names []string
@@ -157,10 +181,10 @@ func (c *Controller) giveBack(ctx context.Context, names []string, why string) b
 		slices.Sort(u.names)
 		if err := c.Slurm.UpdateNodes(ctx, u.names, slurm.NodeUpdate{State: u.state, Reason: why}); err != nil {
 			c.slurmFailed("put nodes back ("+u.state+")", err)
-			return false
+			return err
 		}
 	}
-	return true
+	return nil
 }
 
 // putBackJob chooses when the job of a failed launch may start again, or holds
@@ -188,6 +212,8 @@ func (c *Controller) putBackJob(ctx context.Context, l *launch) (at time.Time, d
 	text := prefix + l.Message
 	if d.Hold {
 		text += "; held after " + itoa(l.Round+1) + " of " + itoa(c.Config.Retry.Rounds) + " rounds, release it with scontrol release " + itoa(l.JobID)
+		now := c.Now()
+		u.StartTime = &now // so that it starts when it is released, not Slurm's 121 s later
 	} else {
 		u.StartTime = &d.StartAt
 	}
@@ -198,12 +224,12 @@ func (c *Controller) putBackJob(ctx context.Context, l *launch) (at time.Time, d
 	}
 	if err := c.Slurm.UpdateJob(ctx, l.JobID, u); err != nil {
 		c.slurmFailed("set a failed launch's job's start time", err)
-		return time.Time{}, c.Now().Sub(l.since) > requeueWait
+		return time.Time{}, c.givesUp(l, err)
 	}
 	if d.Hold {
 		if err := c.Slurm.HoldJob(ctx, l.JobID); err != nil {
 			c.slurmFailed("hold a job after its last round", err)
-			return time.Time{}, c.Now().Sub(l.since) > requeueWait
+			return time.Time{}, c.givesUp(l, err)
 		}
 		c.Log.Warn("job held", "job", l.JobID, "rounds", l.Round+1, "class", l.Class)
 		return time.Time{}, true
@@ -229,8 +255,8 @@ func (c *Controller) clearComment(ctx context.Context, jobID int) {
 		return
 	}
 	jobs, err := c.Slurm.Jobs(ctx, jobID)
-	if err != nil || len(jobs) == 0 || !strings.HasPrefix(jobs[0].Comment, prefix) {
-		return
+	if err != nil || len(jobs) == 0 || jobs[0].State == "PENDING" || !strings.HasPrefix(jobs[0].Comment, prefix) {
+		return // a pending job waits for other nodes, or is held: what it says is still so
 	}
 	empty := ""
 	if err := c.Slurm.UpdateJob(ctx, jobID, slurm.JobUpdate{Comment: &empty}); err != nil {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,9 +10,9 @@ import (
 	"github.com/midair-hpc/midair/internal/ledger"
 )
 
-// terminateTimeout is when a Terminate call that has not come back is made
-// again; repeating it does no harm.
-const terminateTimeout = 5 * time.Minute
+// terminateTimeout bounds a Terminate call, and is when one that has not come
+// back is made again; repeating it does no harm.
+const terminateTimeout = time.Minute
 
 // termination is a provider's answer to a Terminate call.
 type termination struct {
@@ -38,10 +39,14 @@ func (c *Controller) terminate(ctx context.Context) {
 			ids[k.provider] = append(ids[k.provider], k.id)
 		}
 	}
-	for p, list := range ids {
+	for _, p := range slices.Sorted(maps.Keys(ids)) {
+		list := ids[p]
 		provider := c.Providers[p]
 		if provider == nil {
 			c.Log.Error("instances of a provider that is not in midair.yaml any more; terminate them by hand", "provider", p, "instances", list)
+			for _, id := range list {
+				c.terminating[instanceKey{p, id}] = c.Now().Add(terminateTimeout)
+			}
 			continue
 		}
 		slices.Sort(list)
@@ -49,7 +54,9 @@ func (c *Controller) terminate(ctx context.Context) {
 			c.terminating[instanceKey{p, id}] = c.Now().Add(terminateTimeout)
 		}
 		c.Go(func() {
-			err := provider.Terminate(ctx, list)
+			call, cancel := context.WithTimeout(ctx, terminateTimeout)
+			defer cancel()
+			err := provider.Terminate(call, list)
 			select {
 			case c.ended <- termination{p, list, err}:
 			case <-ctx.Done():

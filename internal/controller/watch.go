@@ -5,9 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/hold"
 	"github.com/midair-hpc/midair/internal/hostlist"
 	"github.com/midair-hpc/midair/internal/ledger"
+	"github.com/midair-hpc/midair/internal/planner"
 	"github.com/midair-hpc/midair/internal/slurm"
 )
 
@@ -113,10 +115,13 @@ func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 		if l.State != ledger.Launching {
 			continue
 		}
+		l.seen = true
 		complete := true
 		var late []string
+		ended := ""
 		for _, n := range l.Nodes {
 			if l.parked[n.Node] {
+				c.releaseParked(ctx, n)
 				continue
 			}
 			s, known := nodes[n.Node]
@@ -130,6 +135,9 @@ func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 				c.park(ctx, l, n.Node)
 				continue
 			}
+			if n.InstanceID != "" && c.isEnding(l, n.Node) {
+				ended = n.Node
+			}
 			if !n.Addressed || !known || !s.State.Registered() {
 				complete = false
 				continue
@@ -138,11 +146,21 @@ func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 				ready[n.Provider] = append(ready[n.Provider], n.InstanceID)
 			}
 		}
-		if len(late) > 0 {
+		switch {
+		case c.launches[l.ID] == nil:
+			continue
+		case len(l.parked) == len(l.Nodes):
+			c.releaseLaunch(ctx, l)
+			continue
+		case len(late) > 0:
 			c.didNotRegister(ctx, l, late)
 			continue
+		case ended != "":
+			// On record from before a crash; otherwise the launch has failed.
+			c.fail(ctx, l, &cloud.Error{Class: cloud.InitFailed, Message: "the instance of " + ended + " ended while it booted"}, planner.Refusal{})
+			continue
 		}
-		if complete && c.launches[l.ID] != nil && l.State == ledger.Launching {
+		if complete && l.State == ledger.Launching {
 			done = append(done, l)
 		}
 	}
@@ -170,7 +188,9 @@ func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 	}
 	for p, ids := range ready {
 		for _, id := range ids {
-			c.instances[instanceKey{p, id}].ReadyAt = now
+			if i := c.instances[instanceKey{p, id}]; i != nil {
+				i.ReadyAt = now
+			}
 		}
 	}
 	for _, l := range done {
@@ -189,15 +209,22 @@ func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 func (c *Controller) park(ctx context.Context, l *launch, node string) {
 	l.parked[node] = true
 	for _, n := range l.Nodes {
-		if n.Node == node && n.InstanceID != "" {
-			if i := c.instances[instanceKey{n.Provider, n.InstanceID}]; i != nil {
-				c.release(ctx, "Slurm powered its node down before it was ready", i)
-			}
+		if n.Node == node {
+			c.releaseParked(ctx, n)
 		}
 	}
-	if len(l.parked) < len(l.Nodes) {
-		return
+	if len(l.parked) == len(l.Nodes) {
+		c.releaseLaunch(ctx, l)
 	}
+}
+
+func (c *Controller) releaseParked(ctx context.Context, n ledger.LaunchNode) {
+	if i := c.instances[instanceKey{n.Provider, n.InstanceID}]; i != nil {
+		c.release(ctx, "Slurm powered its node down before it was ready", i)
+	}
+}
+
+func (c *Controller) releaseLaunch(ctx context.Context, l *launch) {
 	s := l.Launch
 	s.State, s.EndedAt = ledger.Released, c.Now()
 	if c.update(ctx, "released launch", func(tx *ledger.Tx) error { return tx.SetLaunch(s) }) {

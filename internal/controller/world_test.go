@@ -46,6 +46,7 @@ type world struct {
 	calls      []func() // provider calls that have been asked for and not made
 	ids        int
 	records    int
+	bubble     bool // the time is testing/synctest's, calls run in goroutines
 	// dropRecords: the hooks fail, as with a full disk.
 	dropRecords bool
 	boot        time.Duration // from create to registering
@@ -97,7 +98,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w.ctx = context.WithoutCancel(t.Context())
 	require.NoError(t, os.Mkdir(w.spool(), 0o750))
-	clock := func() time.Time { return w.now }
+	clock := w.clock
 	w.east, w.west = newCloud("east", clock), newCloud("west", clock)
 	w.ctld = slurmtest.New(slurmtest.Options{
 		Now: clock, ResumeTimeout: 3 * time.Minute, SuspendTime: 30 * time.Second, SuspendTimeout: 10 * time.Second,
@@ -123,6 +124,13 @@ func tempDir(t testing.TB) string {
 	return dir
 }
 
+func (w *world) clock() time.Time {
+	if w.bubble {
+		return time.Now()
+	}
+	return w.now
+}
+
 func (w *world) spool() string { return filepath.Join(w.dir, "spool") }
 
 func (w *world) record(r spool.Record) {
@@ -130,25 +138,31 @@ func (w *world) record(r spool.Record) {
 		return
 	}
 	w.records++ // so that records of one moment keep their order
-	r.At = w.now.Add(time.Duration(w.records))
+	r.At = w.clock().Add(time.Duration(w.records))
 	_, err := spool.Write(w.spool(), r)
 	require.NoError(w.t, err)
 }
 
 // start starts a controller on the ledger's file.
 func (w *world) start() {
-	led, report, err := ledger.Open(w.ctx, filepath.Join(w.dir, "ledger.db"), w.log, func() time.Time { return w.now })
+	led, report, err := ledger.Open(w.ctx, filepath.Join(w.dir, "ledger.db"), w.log, w.clock)
 	require.NoError(w.t, err)
 	w.led = led
 	ctx, stop := context.WithCancel(w.ctx)
 	w.stop = stop
 	w.c, err = New(ctx, Options{
 		Config: w.conf, Ledger: led, Slurm: w.ctld, Providers: map[string]cloud.Provider{"east": w.east, "west": w.west},
-		SpoolDir: w.spool(), Log: w.log, Now: func() time.Time { return w.now }, Rand: func() float64 { return w.rand() },
+		SpoolDir: w.spool(), Log: w.log, Now: w.clock, Rand: func() float64 { return w.rand() },
 		NewID: func() string { w.ids++; return fmt.Sprintf("l-%05d", w.ids) },
 		Crash: func(p string) { w.crash(p) },
-		Go:    func(call func()) { w.calls = append(w.calls, call) },
-		Adopt: report.Created && w.ids > 0,
+		Go: func(call func()) {
+			if w.bubble {
+				go call()
+				return
+			}
+			w.calls = append(w.calls, call)
+		},
+		Adopt: report.Created && w.ids > 0, Rebuilt: report.MovedAside != "",
 	})
 	require.NoError(w.t, err)
 }
@@ -222,7 +236,7 @@ func (w *world) slurmds() {
 	for _, m := range []*memoryCloud{w.east, w.west} {
 		for _, i := range m.live() {
 			byAddr[i.Addr] = true
-			if boot := i.CreatedAt.Add(w.boot); !boot.After(w.now) && !m.neverBooting[i.Node] {
+			if boot := i.CreatedAt.Add(w.boot); !boot.After(w.clock()) && !m.neverBooting[i.Node] {
 				w.ctld.Register(slurmtest.Registration{Node: i.Node, Addr: i.Addr, Boot: i.CreatedAt})
 			}
 		}
@@ -239,6 +253,15 @@ func (w *world) pass(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.now = w.now.Add(time.Second)
 		w.turn()
+	}
+}
+
+// pass0 lets time go by without a controller.
+func (w *world) pass0(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.now = w.now.Add(time.Second)
+		w.ctld.Tick()
+		w.slurmds()
 	}
 }
 

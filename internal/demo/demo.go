@@ -86,6 +86,9 @@ func Run(ctx context.Context, o Options) error {
 	defer c.Stop()
 	s.c = c
 	if err := s.tell(ctx); err != nil {
+		if ctx.Err() != nil {
+			return errors.New("demo interrupted; its cluster is gone and nothing is left")
+		}
 		return fmt.Errorf("%w\nlast log lines:\n%s", err, c.Logs(15))
 	}
 	return nil

@@ -32,11 +32,9 @@ func TestKillAtEveryCrashPointLeaksNothingAndTheJobRuns(t *testing.T) {
 	for _, point := range controller.CrashPoints {
 		failing := strings.HasPrefix(point, "launch-fail") || point == "nodes-powered-down" || point == "job-requeued"
 		t.Run(point, func(t *testing.T) {
-			l := &lab{Cluster: l.Cluster, t: t, ctx: l.ctx}
-			if c, cancel := context.WithTimeout(context.Background(), 3*time.Minute); true {
-				defer cancel()
-				l.ctx = c
-			}
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+			defer cancel()
+			l := &lab{Cluster: l.Cluster, t: t, ctx: ctx}
 			if failing {
 				l.fault("set", "--unknown", "2") // both offerings of the pool
 			}

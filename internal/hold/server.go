@@ -19,7 +19,8 @@ import (
 type Server struct {
 	listener net.Listener
 	path     string
-	made     os.FileInfo // the socket's file, to know it again
+	made     os.FileInfo   // the socket's file, to know it again
+	beat     time.Duration // between signs of life
 }
 
 // questionTimeout bounds how long a connection may take to ask, so that one
@@ -48,7 +49,7 @@ func Listen(dir string) (*Server, error) {
 		return nil, fmt.Errorf("listen for hooks: %w", err)
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // path may be one through a closed descriptor
-	s := &Server{listener: l, path: real}
+	s := &Server{listener: l, path: real, beat: beatEvery}
 	if err := s.restrict(dir); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("listen for hooks: %w", err)
@@ -98,7 +99,7 @@ func (s *Server) Serve(ctx context.Context, answer func(context.Context, Questio
 		conn, err := s.listener.Accept()
 		switch {
 		case err == nil:
-			hooks.Go(func() { serveOne(ctx, conn, answer) })
+			hooks.Go(func() { s.serveOne(ctx, conn, answer) })
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case passes(err):
@@ -122,7 +123,9 @@ func passes(err error) bool {
 	return false
 }
 
-func serveOne(ctx context.Context, conn net.Conn, answer func(context.Context, Question) (Answer, error)) {
+// serveOne takes one hook's question and keeps it waiting until there is an
+// answer or the hook hangs up.
+func (s *Server) serveOne(ctx context.Context, conn net.Conn, answer func(context.Context, Question) (Answer, error)) {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -142,11 +145,27 @@ func serveOne(ctx context.Context, conn net.Conn, answer func(context.Context, Q
 		_, _ = r.ReadByte() // returns when the hook hangs up, or says more than it should
 		cancel()
 	}()
-	a, err := answer(ctx, q)
-	if err != nil {
-		return
+	answered := make(chan []byte, 1)
+	go func() {
+		defer close(answered)
+		if a, err := answer(ctx, q); err == nil {
+			text, _ := json.Marshal(a) // a struct of strings cannot fail
+			answered <- append(text, '\n')
+		}
+	}()
+	beat := time.NewTicker(s.beat)
+	defer beat.Stop()
+	for {
+		select {
+		case text := <-answered:
+			_, _ = conn.Write(text) // a hook that is gone needs no answer
+			return
+		case <-beat.C:
+			if _, err := conn.Write([]byte{'\n'}); err != nil {
+				cancel() // answer returns, and with it answered
+			}
+		}
 	}
-	_ = json.NewEncoder(conn).Encode(a) // a hook that is gone needs no answer
 }
 
 // Close stops listening and removes the socket, unless another controller has

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // NewLog logs to standard error, syslog and the hooks' log file: Slurm throws a
@@ -28,16 +31,7 @@ type lateWriter struct {
 
 func (w *lateWriter) Write(line []byte) (int, error) {
 	if !w.opened {
-		w.opened = true
-		w.sinks = append(w.sinks, os.Stderr)
-		if s, err := openSyslog(syslogSocket, filepath.Base(os.Args[0])); err == nil {
-			w.sinks = append(w.sinks, s)
-		}
-		if f, err := openLogFile(logPath()); err == nil {
-			w.sinks = append(w.sinks, f)
-		} else {
-			fmt.Fprintln(os.Stderr, "midair: open the hooks' log:", err)
-		}
+		w.open()
 	}
 	for _, s := range w.sinks {
 		_, _ = s.Write(line) // there is nowhere left to report it
@@ -45,15 +39,57 @@ func (w *lateWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+func (w *lateWriter) open() {
+	w.opened = true
+	// A broken pipe on standard error would end the program, unless somebody
+	// has asked for the signal. (To ignore it would go on to the site's own
+	// programs.)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	w.sinks = append(w.sinks, os.Stderr)
+	if s, err := openSyslog(syslogSocket, filepath.Base(os.Args[0])); err == nil {
+		w.sinks = append(w.sinks, s)
+	}
+	if f, err := openLogFile(logPath()); err == nil {
+		w.sinks = append(w.sinks, f)
+	} else {
+		fmt.Fprintln(os.Stderr, "midair: open the hooks' log:", err)
+	}
+}
+
+// openLogFile opens the log for appending, and makes it and its folder if they
+// are not there. Root, for whom an admin's call by hand runs, follows no link
+// that the folder's owner has put there, and leaves the new file to that owner.
 func openLogFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
-	if errors.Is(err, os.ErrNotExist) {
+	f, made, err := openOrMake(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			return nil, err
 		}
-		f, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
+		f, made, err = openOrMake(path)
 	}
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	if fi, err := os.Stat(filepath.Dir(path)); made && os.Geteuid() == 0 && err == nil {
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+			_ = f.Chown(int(st.Uid), int(st.Gid)) // this line is logged in any case
+		}
+	}
+	return f, nil
+}
+
+func openOrMake(path string) (f *os.File, made bool, err error) {
+	// O_NONBLOCK: nobody may be reading from what is a pipe.
+	flags := os.O_APPEND | os.O_WRONLY | syscall.O_NONBLOCK
+	if os.Geteuid() == 0 {
+		flags |= syscall.O_NOFOLLOW
+	}
+	f, err = os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o640)
+	if errors.Is(err, fs.ErrExist) {
+		f, err = os.OpenFile(path, flags, 0)
+		return f, false, err
+	}
+	return f, true, err
 }
 
 // maxLogLine is where a line without end is cut, in bytes.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/midair-hpc/midair/internal/spool"
@@ -38,36 +39,54 @@ func Record(kind spool.Kind, args []string) int {
 		text, err := readBounded(path)
 		if err != nil {
 			r.ResumeFileError = err.Error()
-			log.Warn("the request is recorded without its resume file", "hook", string(kind), "nodes", args[0], "err", err)
 		}
 		r.ResumeFile = text
 	}
 	_, err := spool.Write(spool.Dir(), r)
 	if errors.Is(err, spool.ErrTooLarge) && r.ResumeFile != "" {
 		// The nodes are what matters; without the jobs they come one by one.
-		log.Warn("the request is recorded without its resume file", "hook", string(kind), "nodes", args[0], "err", err)
 		r.ResumeFile, r.ResumeFileError = "", err.Error()
 		_, err = spool.Write(spool.Dir(), r)
 	}
+	// Only now is there time for a log, which may hang.
 	if err != nil {
 		log.Error("the request is lost", "hook", string(kind), "nodes", args[0], "err", err)
 		return ExitFail
 	}
+	if r.ResumeFileError != "" {
+		log.Warn("the request is recorded without its resume file", "hook", string(kind), "nodes", args[0], "err", r.ResumeFileError)
+	}
 	return ExitOK
 }
 
+// maxResumeFile bounds a resume file, in bytes. In a record it grows, by a
+// quarter or so; for what grows more there is spool.ErrTooLarge.
+const maxResumeFile = spool.MaxSize / 2
+
+// readBounded reads a regular file of at most maxResumeFile bytes that is not
+// empty.
 func readBounded(path string) (string, error) {
-	f, err := os.Open(path)
+	// O_NONBLOCK: nobody may be writing to what is a pipe.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", fmt.Errorf("read SLURM_RESUME_FILE: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, spool.MaxSize/2+1))
-	if err != nil {
+	fi, err := f.Stat()
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("read SLURM_RESUME_FILE: %w", err)
+	case !fi.Mode().IsRegular() && !fi.IsDir(): // a folder says so itself
+		return "", fmt.Errorf("read SLURM_RESUME_FILE %s: it is not a regular file (%s)", path, fi.Mode())
 	}
-	if len(text) > spool.MaxSize/2 {
-		return "", errors.New("read SLURM_RESUME_FILE: it is larger than 32 MiB")
+	text, err := io.ReadAll(io.LimitReader(f, maxResumeFile+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read SLURM_RESUME_FILE: %w", err)
+	case len(text) > maxResumeFile:
+		return "", fmt.Errorf("read SLURM_RESUME_FILE %s: it is larger than %d MiB", path, maxResumeFile>>20)
+	case len(text) == 0:
+		return "", fmt.Errorf("read SLURM_RESUME_FILE %s: it is empty", path)
 	}
 	return string(text), nil
 }

@@ -14,6 +14,13 @@ var usualBinDirs = []string{
 	"/opt/slurm/default/bin", "/usr/sbin",
 }
 
+// Programs are the commands of Slurm's that midair and its documentation use.
+var Programs = []string{scontrol, squeue, "sinfo", "sacct"}
+
+// Find gives the absolute path of one of Slurm's commands, searched in binDir,
+// or in the usual folders if that is empty, never in PATH.
+func Find(binDir, program string) (string, error) { return find(binDir, program) }
+
 // find gives the absolute path of one of Slurm's commands. With a folder set
 // by the admin only that one is searched: another Slurm's scontrol elsewhere
 // would speak to another cluster.

@@ -3,6 +3,7 @@ package slurmctld
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -11,55 +12,133 @@ import (
 	"github.com/midair-hpc/midair/internal/hold"
 	"github.com/midair-hpc/midair/internal/hostlist"
 	"github.com/midair-hpc/midair/internal/slurm"
-	"github.com/midair-hpc/midair/internal/spool"
 )
 
-// Without the controller the hook asks Slurm itself, this often: seldom, since
-// hundreds of hooks may wait at the same time.
 const (
-	askAgain  = time.Second
-	pollEvery = 3 * time.Second
+	// askAgain is the time between attempts to reach the controller.
+	askAgain = time.Second
+	// pollFirst is the time from the first failure to asking Slurm itself, and
+	// pollMost what the time between two such questions grows to: hundreds of
+	// hooks may wait at the same time, and slurmctld has other work.
+	pollFirst = 3 * time.Second
+	pollMost  = 15 * time.Second
+	// away: a controller that has not failed for so long has taken the question
+	// and watches for this hook. It is longer than the longest time both
+	// between two attempts and from a failure to the poll after it.
+	away = 5 * time.Second
 )
+
+// waiter holds one job.
+type waiter struct {
+	job   held
+	log   *slog.Logger
+	ask   func(context.Context, hold.Question) (hold.Answer, error) // hold.Ask
+	slurm func() (slurm.Client, error)                              // called once, when needed
+
+	client slurm.Client
+	told   map[string]bool // the problems that have been logged
+}
 
 // wait returns when the job's nodes have registered, the job no longer waits
 // for them, or ctx is done. It asks the controller, which watches for all
-// hooks together; while the controller is away it asks Slurm.
-func wait(ctx context.Context, cfg *config.Config, log *slog.Logger, jobID int, nodes []string) {
-	q := hold.Question{JobID: jobID, Nodes: hostlist.FoldSorted(nodes)}
-	var client slurm.Client
-	told := false
-	next := time.Now().Add(jitter(pollEvery))
-	for ctx.Err() == nil {
-		_, err := hold.Ask(ctx, spool.Dir(), q)
-		if err == nil || ctx.Err() != nil {
-			break
-		}
-		if !told {
-			told = true
-			log.Warn("the controller does not answer; the hook watches its nodes itself", "job", jobID, "err", err)
-		}
-		if !time.Now().Before(next) {
-			next = time.Now().Add(jitter(pollEvery))
-			if client == nil {
-				c, err := slurm.NewCommands(slurm.Options{BinDir: cfg.Slurm.BinDir, Conf: cfg.Slurm.Conf, Log: log})
-				if err != nil {
-					log.Error("the job is not held for its nodes", "job", jobID, "err", err)
-					return
-				}
-				client = c
+// hooks together; while that is away it asks Slurm itself, more and more
+// seldom.
+func (w *waiter) wait(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answered, failed := make(chan struct{}), make(chan error)
+	go w.keepAsking(ctx, answered, failed)
+	var (
+		poll     <-chan time.Time // nil: not needed
+		every    time.Duration
+		lastFail time.Time
+	)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-answered:
+			return
+		case err := <-failed:
+			lastFail = time.Now()
+			w.tell("the controller does not answer; the hook watches the nodes itself", err)
+			if poll == nil {
+				every = pollFirst
+				poll = time.After(jitter(every))
 			}
-			if over(ctx, client, log, jobID, nodes) {
+		case <-poll:
+			if time.Since(lastFail) > away {
+				poll = nil
+				continue
+			}
+			over, err := w.look(ctx)
+			if over {
 				return
 			}
+			if err != nil && !errors.Is(err, context.Canceled) {
+				w.tell("neither the controller nor Slurm answers", err)
+			}
+			every = min(every*3/2, pollMost)
+			poll = time.After(jitter(every))
+		}
+	}
+}
+
+// keepAsking asks the controller until it answers.
+func (w *waiter) keepAsking(ctx context.Context, answered chan<- struct{}, failed chan<- error) {
+	q := hold.Question{JobID: w.job.id, Nodes: hostlist.FoldSorted(w.job.bought)}
+	for {
+		_, err := w.ask(ctx, q)
+		if err == nil {
+			close(answered)
+			return
+		}
+		select {
+		case failed <- err:
+		case <-ctx.Done():
+			return
 		}
 		select {
 		case <-time.After(jitter(askAgain)):
 		case <-ctx.Done():
+			return
 		}
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		log.Warn("the job was held as long as midair.yaml allows", "job", jobID, "limit", cfg.Hooks.WaitLimit)
+}
+
+// look asks Slurm whether the wait is over. When Slurm does not answer, it is
+// not; when Slurm can never be asked, it is.
+func (w *waiter) look(ctx context.Context) (over bool, err error) {
+	if w.client == nil {
+		if w.client, err = w.slurm(); err != nil {
+			w.log.Error("the job is not held for its nodes", "job", w.job.id, "err", err)
+			return true, nil
+		}
 	}
+	jobs, err := w.client.Jobs(ctx, w.job.id)
+	if err != nil {
+		return false, fmt.Errorf("ask Slurm for the job: %w", err)
+	}
+	if w.job.gone(jobs) {
+		return true, nil
+	}
+	nodes, err := w.client.Nodes(ctx, w.job.bought...)
+	if err != nil {
+		return false, fmt.Errorf("ask Slurm for the job's nodes: %w", err)
+	}
+	return w.job.registered(nodes), nil
+}
+
+// tell logs a problem once, not at each of hundreds of attempts.
+func (w *waiter) tell(what string, err error) {
+	if w.told[what] {
+		return
+	}
+	if w.told == nil {
+		w.told = map[string]bool{}
+	}
+	w.told[what] = true
+	w.log.Warn(what, "job", w.job.id, "err", err)
 }
 
 // jitter spreads hooks that were started together.
@@ -67,46 +146,13 @@ func jitter(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Float64()*float64(d)/2)
 }
 
-// over asks Slurm whether the wait is over. When it does not answer, it is not.
-func over(ctx context.Context, client slurm.Client, log *slog.Logger, jobID int, nodes []string) bool {
-	jobs, err := client.Jobs(ctx, jobID)
-	if err != nil {
-		log.Warn("ask Slurm for the job", "job", jobID, "err", err)
-		return false
-	}
-	list, err := client.Nodes(ctx, nodes...)
-	if err != nil {
-		log.Warn("ask Slurm for the job's nodes", "job", jobID, "err", err)
-		return false
-	}
-	return waitIsOver(jobs, list, nodes)
-}
-
-// waitIsOver decides: every node has registered, or the job is gone, no longer
-// waits, or waits for other nodes.
-func waitIsOver(jobs []slurm.Job, list []slurm.Node, nodes []string) bool {
-	if len(jobs) == 0 || (jobs[0].State != "CONFIGURING" && jobs[0].State != "RUNNING") {
-		return true
-	}
-	if names, err := hostlist.Expand(jobs[0].Nodes); err == nil {
-		now := make(map[string]bool, len(names))
-		for _, n := range names {
-			now[n] = true
+// commands makes the client that a waiter asks Slurm with.
+func commands(cfg *config.Config, log *slog.Logger) func() (slurm.Client, error) {
+	return func() (slurm.Client, error) {
+		c, err := slurm.NewCommands(slurm.Options{BinDir: cfg.Slurm.BinDir, Conf: cfg.Slurm.Conf, Log: log})
+		if err != nil {
+			return nil, fmt.Errorf("watch the nodes: %w", err)
 		}
-		for _, n := range nodes {
-			if !now[n] {
-				return true
-			}
-		}
+		return c, nil
 	}
-	registered := map[string]bool{}
-	for _, n := range list {
-		registered[n.Name] = n.State.Registered()
-	}
-	for _, n := range nodes {
-		if !registered[n] {
-			return false
-		}
-	}
-	return true
 }

@@ -1,0 +1,291 @@
+package hook_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/midair-hpc/midair/internal/hook"
+	"github.com/midair-hpc/midair/internal/spool"
+)
+
+// programs is the folder of the built hooks. It is set once, before any test.
+var programs string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "midair-hooks-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // some tests run them as another user
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, p := range []string{"resume", "suspend", "slurmctld-hook"} {
+		build := exec.Command("go", "build", "-ldflags", "-X main.version=1.2.3", "-o", filepath.Join(dir, "midair-"+p), "../../"+p)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build midair-%s: %v\n%s", p, err, out)
+			return 1
+		}
+	}
+	programs = dir
+	return m.Run()
+}
+
+// site is a controller host: a spool, a log and a midair.yaml that names it.
+type site struct{ spool, log, yaml string }
+
+func newSite(t *testing.T) site {
+	t.Helper()
+	dir := t.TempDir()
+	s := site{filepath.Join(dir, "spool"), filepath.Join(dir, "log", "hook.log"), filepath.Join(dir, "midair.yaml")}
+	require.NoError(t, os.Mkdir(s.spool, 0o755))
+	require.NoError(t, os.Mkdir(filepath.Dir(s.log), 0o755))
+	require.NoError(t, os.WriteFile(s.yaml, []byte("cluster: c\nhook_log: "+s.log+"\n"), 0o644))
+	return s
+}
+
+// env is all that slurmctld gives, and where the site is.
+func (s site) env(more ...string) []string {
+	return append([]string{"SLURM_CONF=/etc/slurm/slurm.conf", spool.EnvDir + "=" + s.spool, "MIDAIR_CONFIG=" + s.yaml}, more...)
+}
+
+func (s site) records(t *testing.T) []spool.Record {
+	t.Helper()
+	records, bad, err := spool.Read(s.spool)
+	require.NoError(t, err)
+	require.Empty(t, bad)
+	return records
+}
+
+func (s site) logged(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		require.ErrorIs(t, err, os.ErrNotExist)
+	}
+	return string(text)
+}
+
+// run runs a hook as slurmctld does and gives its exit code and what it printed.
+func run(t *testing.T, who *syscall.Credential, env []string, program string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(programs, program), args...)
+	var out, errs bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.Dir = env, &out, &errs, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+	if err := cmd.Run(); err != nil {
+		require.IsType(t, &exec.ExitError{}, err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+func TestRequestIsOnDiskWhenTheHookHasEnded(t *testing.T) {
+	for program, kind := range map[string]spool.Kind{
+		"midair-resume": spool.Resume, "midair-suspend": spool.Suspend, "midair-slurmctld-hook": spool.Fail,
+	} {
+		t.Run(program, func(t *testing.T) {
+			s := newSite(t)
+			before := time.Now()
+			code, stdout, stderr := run(t, nil, s.env(), program, "gpu-[1-4],x")
+			require.Zero(t, code, stderr)
+			require.Empty(t, stdout+stderr+s.logged(t), "a hook with nothing to say says nothing")
+			records := s.records(t)
+			require.Len(t, records, 1)
+			r := records[0]
+			require.WithinRange(t, r.At, before, time.Now())
+			require.Equal(t, spool.Record{
+				Version: spool.Version, Kind: kind, At: r.At, Nodes: "gpu-[1-4],x", SlurmConf: "/etc/slurm/slurm.conf", Name: r.Name,
+			}, r)
+		})
+	}
+}
+
+func TestResumeFileIsKeptByteForByte(t *testing.T) {
+	text := "{\"all_nodes_resume\":\"gpu-[1-4]\",\n \"jobs\":[{\"job_id\":7,\"extra\":\"caf\xe9 <&>\"}]}\x00"
+	path := filepath.Join(t.TempDir(), "resume.json")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	fd, err := unix.MemfdCreate("resume", unix.MFD_CLOEXEC)
+	require.NoError(t, err)
+	memory := os.NewFile(uintptr(fd), "resume")
+	defer memory.Close()
+	_, err = memory.WriteString(text)
+	require.NoError(t, err)
+	for name, path := range map[string]string{
+		"file": path, "slurmctld's memory": fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			code, _, stderr := run(t, nil, s.env("SLURM_RESUME_FILE="+path), "midair-resume", "gpu-[1-4]")
+			require.Zero(t, code, stderr)
+			require.Len(t, s.records(t), 1)
+			require.Equal(t, text, s.records(t)[0].ResumeFile)
+			require.Empty(t, s.records(t)[0].ResumeFileError)
+		})
+	}
+}
+
+func TestRequestIsRecordedWithoutAResumeFileThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	large := filepath.Join(dir, "large")
+	require.NoError(t, os.WriteFile(large, nil, 0o600))
+	require.NoError(t, os.Truncate(large, 33<<20))
+	// Small enough to be read, too large as JSON, which needs six bytes for each.
+	zeros := filepath.Join(dir, "zeros")
+	require.NoError(t, os.WriteFile(zeros, nil, 0o600))
+	require.NoError(t, os.Truncate(zeros, 12<<20))
+	for path, says := range map[string]string{
+		filepath.Join(dir, "missing"): "no such file", dir: "is a directory", large: "larger than 32 MiB", zeros: "too large",
+	} {
+		t.Run(says, func(t *testing.T) {
+			s := newSite(t)
+			code, _, stderr := run(t, nil, s.env("SLURM_RESUME_FILE="+path), "midair-resume", "gpu-[1-4]")
+			require.Zero(t, code)
+			require.Len(t, s.records(t), 1)
+			r := s.records(t)[0]
+			require.Equal(t, "gpu-[1-4]", r.Nodes)
+			require.Empty(t, r.ResumeFile)
+			require.Contains(t, r.ResumeFileError, says)
+			for _, out := range []string{stderr, s.logged(t)} {
+				require.Contains(t, out, "without its resume file")
+				require.Contains(t, out, says)
+			}
+		})
+	}
+}
+
+func TestWrongCallIsAUsageErrorAndRecordsNothing(t *testing.T) {
+	for _, program := range []string{"midair-resume", "midair-suspend", "midair-slurmctld-hook"} {
+		for _, args := range [][]string{nil, {""}, {" "}, {"a", "b"}} {
+			t.Run(fmt.Sprint(program, args), func(t *testing.T) {
+				s := newSite(t)
+				code, _, stderr := run(t, nil, s.env(), program, args...)
+				require.Equal(t, hook.ExitUsage, code)
+				require.Contains(t, stderr, "want one argument")
+				require.Contains(t, s.logged(t), "want one argument")
+				require.Empty(t, s.records(t))
+			})
+		}
+	}
+}
+
+func TestPeopleGetHelpAndVersion(t *testing.T) {
+	for _, program := range []string{"midair-resume", "midair-suspend", "midair-slurmctld-hook"} {
+		t.Run(program, func(t *testing.T) {
+			s := newSite(t)
+			for _, flag := range []string{"--help", "-h"} {
+				code, stdout, _ := run(t, nil, s.env(), program, flag)
+				require.Zero(t, code)
+				require.Contains(t, stdout, "HOSTLIST")
+			}
+			for _, flag := range []string{"--version", "-v"} {
+				code, stdout, _ := run(t, nil, s.env(), program, flag)
+				require.Zero(t, code)
+				require.Contains(t, stdout, "1.2.3")
+			}
+			code, stdout, stderr := run(t, nil, s.env(), program, "--verison")
+			require.Equal(t, hook.ExitUsage, code)
+			require.Contains(t, stdout+stderr, "verison")
+			require.Empty(t, s.records(t))
+		})
+	}
+}
+
+func TestNodeMayBeCalledHelp(t *testing.T) {
+	for _, program := range []string{"midair-resume", "midair-suspend", "midair-slurmctld-hook"} {
+		s := newSite(t)
+		code, _, stderr := run(t, nil, s.env(), program, "help")
+		require.Zero(t, code, stderr)
+		require.Len(t, s.records(t), 1, program)
+	}
+}
+
+func TestRequestThatCannotBeRecordedFailsAndSaysWhereAndWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, s site)
+		says  string
+	}{
+		"missing":      {func(t *testing.T, s site) { require.NoError(t, os.Remove(s.spool)) }, "no such file"},
+		"not writable": {func(t *testing.T, s site) { require.NoError(t, os.Chmod(s.spool, 0o555)) }, "permission denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			c.spoil(t, s)
+			var nobody *syscall.Credential
+			if os.Geteuid() == 0 { // whom permissions do not bind
+				nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
+				require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(s.spool)), 0o755))
+				require.NoError(t, os.Chmod(filepath.Dir(s.spool), 0o755))
+				require.NoError(t, os.Chown(filepath.Dir(s.log), 65534, 65534))
+			}
+			code, _, stderr := run(t, nobody, s.env(), "midair-resume", "gpu-[1-4]")
+			require.Equal(t, hook.ExitFail, code)
+			for _, out := range []string{stderr, s.logged(t)} {
+				require.Contains(t, out, "the request is lost")
+				require.Contains(t, out, "gpu-[1-4]")
+				require.Contains(t, out, s.spool)
+				require.Contains(t, out, c.says)
+			}
+		})
+	}
+}
+
+func TestBrokenOrMissingMidairYAMLDoesNotTouchARequest(t *testing.T) {
+	for name, text := range map[string]string{"broken": "cluster: [\n", "missing": ""} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			require.NoError(t, os.WriteFile(s.yaml, []byte(text+"hook_log: "+s.log+"\n"), 0o644))
+			if text == "" {
+				require.NoError(t, os.Remove(s.yaml))
+			}
+			code, _, stderr := run(t, nil, s.env(), "midair-resume", "gpu-[1-4]")
+			require.Zero(t, code, stderr)
+			require.Len(t, s.records(t), 1)
+		})
+	}
+}
+
+func TestLogThatCannotBeWrittenDoesNotLoseTheRequest(t *testing.T) {
+	s := newSite(t)
+	require.NoError(t, os.Mkdir(s.log, 0o755))
+	code, _, stderr := run(t, nil, s.env("SLURM_RESUME_FILE=/missing"), "midair-resume", "gpu-[1-4]")
+	require.Zero(t, code)
+	require.Contains(t, stderr, "open the hooks' log")
+	require.Len(t, s.records(t), 1)
+}
+
+func TestLogsFolderIsMade(t *testing.T) {
+	s := newSite(t)
+	require.NoError(t, os.Remove(filepath.Dir(s.log)))
+	code, _, _ := run(t, nil, s.env(), "midair-resume")
+	require.Equal(t, hook.ExitUsage, code)
+	require.Contains(t, s.logged(t), "want one argument")
+}
+
+// The power hooks are called thousands of times: what sets itself up slowly
+// must not be linked into them.
+func TestPowerHooksLinkNothingThatIsSlowToStart(t *testing.T) {
+	for _, program := range []string{"../../resume", "../../suspend"} {
+		out, err := exec.Command("go", "list", "-deps", program).Output()
+		require.NoError(t, err)
+		for _, pkg := range strings.Fields(string(out)) {
+			for _, slow := range []string{"net", "regexp", "text/template", "flag", "go.yaml.in/yaml/v3", "github.com/urfave/cli/v2"} {
+				require.NotEqual(t, slow, pkg, program)
+			}
+		}
+	}
+}
