@@ -21,7 +21,7 @@ func main() {
 }
 
 func app() *cli.App {
-	return &cli.App{
+	a := &cli.App{
 		Name:                   "midair",
 		Usage:                  "in-flight refuelling for Slurm: cloud nodes for as long as the peak lasts",
 		Version:                version,
@@ -32,6 +32,7 @@ func app() *cli.App {
 			&cli.StringFlag{Name: "config", Aliases: []string{"f"}, Value: config.Path(), Usage: "read `FILE` instead of " + config.DefaultPath},
 			&cli.BoolFlag{Name: "version", Aliases: []string{"V"}, Usage: "print the version and exit"},
 		},
+		Suggest: true,
 		Before: func(c *cli.Context) error {
 			if c.Bool("version") {
 				fmt.Fprintln(c.App.Writer, "midair", version)
@@ -39,6 +40,16 @@ func app() *cli.App {
 			}
 			return nil
 		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() == 0 {
+				return cli.ShowAppHelp(c)
+			}
+			if near := cli.SuggestCommand(c.App.Commands, c.Args().First()); near != "" {
+				return fmt.Errorf("no command %q. %s midair help lists them all", c.Args().First(), near)
+			}
+			return fmt.Errorf("no command %q: midair help lists them all", c.Args().First())
+		},
+		OnUsageError: onUsageError,
 		Commands: []*cli.Command{
 			statusCommand(),
 			whyCommand(),
@@ -51,5 +62,20 @@ func app() *cli.App {
 			demoCommand(),
 			versionCommand(),
 		},
+	}
+	oneLineErrors(a.Commands)
+	return a
+}
+
+// onUsageError keeps a wrong option to one line; urfave/cli would print the
+// whole help before it.
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	return fmt.Errorf("%w; see midair %s --help", err, c.Command.Name)
+}
+
+func oneLineErrors(commands []*cli.Command) {
+	for _, c := range commands {
+		c.OnUsageError = onUsageError
+		oneLineErrors(c.Subcommands)
 	}
 }

@@ -30,11 +30,10 @@ func statusCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "nodes", Aliases: []string{"n", "w", "nodelist"}, Usage: "only these nodes, as a host list"},
 			&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "comma-separated columns of the one section named"},
-			&cli.BoolFlag{Name: "noheader", Aliases: []string{"h"}, Usage: "no headings"},
+			&cli.BoolFlag{Name: "noheader", Usage: "no headings"},
 			&cli.BoolFlag{Name: "json", Usage: "for programs"},
 		},
-		HideHelp: true, // -h is noheader here, as in sinfo and squeue; --help works on the command above
-		Action:   runStatus,
+		Action: runStatus,
 	}
 }
 

@@ -260,13 +260,31 @@ func (c *Controller) Run(ctx context.Context, wake <-chan struct{}) error {
 		case l := <-c.lists:
 			c.listed(ctx, l)
 		case w := <-c.questions:
-			c.waiters[w] = true
-			c.nextJobs = time.Time{}
+			c.hear(w)
 		case <-timer.C:
 		}
+		c.drain(ctx)
 		timer.Reset(c.Step(ctx))
 	}
 }
+
+// drain takes what else has arrived: a step asks Slurm, so hundreds of hooks
+// that ask at the same time must not cost a step each.
+func (c *Controller) drain(ctx context.Context) {
+	for {
+		select {
+		case t := <-c.ended:
+			c.terminated(ctx, t)
+		case w := <-c.questions:
+			c.hear(w)
+		default:
+			return
+		}
+	}
+}
+
+// hear notes a hook that holds a job.
+func (c *Controller) hear(w *waiter) { c.waiters[w] = true }
 
 // Step takes every step that is due and says when the next one may be. Each is
 // safe to repeat.

@@ -208,15 +208,18 @@ func (c *Controller) putBackJob(ctx context.Context, l *launch) (at time.Time, d
 		return time.Time{}, c.Now().Sub(l.since) > requeueWait
 	}
 	d := planner.AfterFailure(l.Class, l.Round, l.RetryAt, c.Now(), c.Config.Retry.First, c.Config.Retry.Max, c.Config.Retry.Rounds, c.Rand())
-	u := slurm.JobUpdate{}
 	text := prefix + l.Message
 	if d.Hold {
+		// Held first, or it could start again. Its owner's release is then all
+		// that it waits for, not the delay of a requeue as well.
+		if err := c.Slurm.HoldJob(ctx, l.JobID); err != nil {
+			c.slurmFailed("hold a job after its last round", err)
+			return time.Time{}, c.givesUp(l, err)
+		}
+		d.StartAt = c.Now()
 		text += "; held after " + itoa(l.Round+1) + " of " + itoa(c.Config.Retry.Rounds) + " rounds, release it with scontrol release " + itoa(l.JobID)
-		now := c.Now()
-		u.StartTime = &now // so that it starts when it is released, not Slurm's 121 s later
-	} else {
-		u.StartTime = &d.StartAt
 	}
+	u := slurm.JobUpdate{StartTime: &d.StartAt}
 	if j.Comment == "" || strings.HasPrefix(j.Comment, prefix) {
 		u.Comment = &text
 	} else {
@@ -227,10 +230,6 @@ func (c *Controller) putBackJob(ctx context.Context, l *launch) (at time.Time, d
 		return time.Time{}, c.givesUp(l, err)
 	}
 	if d.Hold {
-		if err := c.Slurm.HoldJob(ctx, l.JobID); err != nil {
-			c.slurmFailed("hold a job after its last round", err)
-			return time.Time{}, c.givesUp(l, err)
-		}
 		c.Log.Warn("job held", "job", l.JobID, "rounds", l.Round+1, "class", l.Class)
 		return time.Time{}, true
 	}

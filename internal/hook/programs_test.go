@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,33 +19,35 @@ import (
 	"github.com/midair-hpc/midair/internal/spool"
 )
 
-// programs is the folder of the built hooks. It is set once, before any test.
-var programs string
+// folder is where programs has built the hooks, or empty.
+var folder string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "midair-hooks-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if folder != "" {
+		os.RemoveAll(folder)
 	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil { // some tests run them as another user
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	os.Exit(code)
+}
+
+// programs builds the hooks at the first call, which a fuzzer's many processes
+// never make, and gives their folder.
+var programs = sync.OnceValues(func() (dir string, err error) {
+	if folder, err = os.MkdirTemp("", "midair-hooks-"); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(folder, 0o755); err != nil { // some tests run them as another user
+		return "", err
 	}
 	for _, p := range []string{"resume", "suspend", "slurmctld-hook"} {
-		build := exec.Command("go", "build", "-ldflags", "-X main.version=1.2.3", "-o", filepath.Join(dir, "midair-"+p), "../../"+p)
+		build := exec.Command("go", "build", "-ldflags", "-X main.version=1.2.3", "-o", filepath.Join(folder, "midair-"+p), "../../"+p)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build midair-%s: %v\n%s", p, err, out)
-			return 1
+			return "", fmt.Errorf("build midair-%s: %w\n%s", p, err, out)
 		}
 	}
-	programs = dir
-	return m.Run()
-}
+	return folder, nil
+})
 
 // site is a controller host: a spool, a log and a midair.yaml that names it.
 type site struct{ spool, log, yaml string }
@@ -84,7 +87,9 @@ func (s site) logged(t *testing.T) string {
 // run runs a hook as slurmctld does and gives its exit code and what it printed.
 func run(t *testing.T, who *syscall.Credential, env []string, program string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(programs, program), args...)
+	dir, err := programs()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, program), args...)
 	var out, errs bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.Dir = env, &out, &errs, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,13 +19,26 @@ import (
 // ctld is Slurm as a waiting hook sees it.
 type ctld struct {
 	slurm.Client // nothing else may be called
-	job, node    string
-	fail         error
-	asked        []time.Duration // when, since the start
-	start        time.Time
+
+	mu        sync.Mutex
+	job, node string
+	fail      error
+	asked     []time.Duration // when, since the start
+	start     time.Time
+}
+
+// later changes what Slurm says, in a while.
+func (c *ctld) later(after time.Duration, change func(*ctld)) {
+	time.AfterFunc(after, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		change(c)
+	})
 }
 
 func (c *ctld) Jobs(context.Context, ...int) ([]slurm.Job, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.asked = append(c.asked, time.Since(c.start))
 	if c.job == "" {
 		return nil, c.fail
@@ -32,7 +46,9 @@ func (c *ctld) Jobs(context.Context, ...int) ([]slurm.Job, error) {
 	return []slurm.Job{{ID: 7, State: c.job, Nodes: "spot-1"}}, c.fail
 }
 
-func (c *ctld) Nodes(_ context.Context, names ...string) ([]slurm.Node, error) {
+func (c *ctld) Nodes(context.Context, ...string) ([]slurm.Node, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return []slurm.Node{{Name: "spot-1", State: slurm.ParseStates(c.node)}}, c.fail
 }
 
@@ -113,7 +129,7 @@ func TestWithoutAControllerSlurmEndsTheWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(never)
-				time.AfterFunc(time.Minute, func() { change(b.ctld) })
+				b.ctld.later(time.Minute, change)
 				took := b.run(t)
 				require.GreaterOrEqual(t, took, time.Minute)
 				require.LessOrEqual(t, took, time.Minute+pollMost*3/2)
@@ -160,7 +176,7 @@ func TestAFrozenControllerDoesNotHideThatTheNodesAreReady(t *testing.T) {
 			}
 			return errors.New("i/o timeout")
 		})
-		time.AfterFunc(10*time.Minute, func() { b.ctld.node = "ALLOCATED+CLOUD" })
+		b.ctld.later(10*time.Minute, func(c *ctld) { c.node = "ALLOCATED+CLOUD" })
 		require.LessOrEqual(t, b.run(t), 10*time.Minute+2*hold.Silence)
 		require.LessOrEqual(t, len(b.ctld.asked), 25)
 	})
@@ -171,7 +187,7 @@ func TestASlurmThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 		b := newBench(never)
 		b.ctld.fail = errors.New("Unable to contact slurm controller")
 		b.ctld.node = "ALLOCATED+CLOUD"
-		time.AfterFunc(5*time.Minute, func() { b.ctld.fail = nil })
+		b.ctld.later(5*time.Minute, func(c *ctld) { c.fail = nil })
 		took := b.run(t)
 		require.GreaterOrEqual(t, took, 5*time.Minute)
 		require.LessOrEqual(t, took, 5*time.Minute+pollMost*3/2)

@@ -140,7 +140,7 @@ func (c *Ctld) Release(id int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if j := c.jobs[id]; j != nil {
-		j.held, j.begin = false, c.o.Now()
+		j.held = false
 	}
 }
 
