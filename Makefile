@@ -30,7 +30,7 @@ build: ## build every program into build/
 	@mkdir -p $(BUILD)/contrib
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUILD)/midair-resume ./resume
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUILD)/midair-suspend ./suspend
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUILD)/midair-slurmctld-hook ./slurmctld-hook
+	$(GO) build -trimpath -tags urfave_cli_no_docs -ldflags '$(LDFLAGS)' -o $(BUILD)/midair-slurmctld-hook ./slurmctld-hook
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUILD)/midair-cellinit ./internal/cell/midair-cellinit
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUILD)/midair ./midair
 	@cp contrib/job_submit.lua $(BUILD)/contrib/

@@ -150,6 +150,7 @@ SelectTypeParameters=CR_CPU_Memory
 GresTypes=gpu
 SchedulerType=sched/backfill
 KillWait=5
+MinJobAge=3600
 SlurmdParameters=config_overrides
 SlurmdTimeout=300
 PrivateData=cloud
