@@ -42,7 +42,8 @@ test-unit: ## no root, no network, under a minute after compiling
 	$(GO) test -short ./...
 
 test: deps build lint ## everything, also on real Slurm
-	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 60m ./...
+	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 20m $$($(GO) list ./... | grep -v /internal/e2e)
+	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 50m -v ./internal/e2e
 
 bench: deps build ## measure; results go to build/bench.jsonl
 	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) run ./internal/bench -output $(BUILD)/bench.jsonl
