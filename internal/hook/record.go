@@ -33,7 +33,7 @@ func Record(kind spool.Kind, args []string) int {
 		log.Error("want one argument, the host list that slurmctld gives, such as gpu-[1-4]", "hook", string(kind), "got", len(args))
 		return ExitUsage
 	}
-	r := spool.Record{Kind: kind, At: time.Now(), Nodes: args[0], SlurmConf: os.Getenv("SLURM_CONF")}
+	r := spool.Record{Kind: kind, At: time.Now().UTC(), Nodes: args[0], SlurmConf: os.Getenv("SLURM_CONF")}
 	if path := os.Getenv("SLURM_RESUME_FILE"); path != "" && kind == spool.Resume {
 		// It lies in slurmctld's memory and is gone when this program ends.
 		text, err := readBounded(path)

@@ -95,7 +95,7 @@ func epilog() int {
 	job, err := jobOf(cfg)
 	if err == nil && len(job.bought) > 0 {
 		_, err = spool.Write(spool.Dir(), spool.Record{
-			Kind: spool.Epilog, At: time.Now(), Nodes: hostlist.FoldSorted(job.bought), JobID: job.id,
+			Kind: spool.Epilog, At: time.Now().UTC(), Nodes: hostlist.FoldSorted(job.bought), JobID: job.id,
 		})
 	}
 	if err != nil {
