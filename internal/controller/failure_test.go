@@ -147,6 +147,22 @@ func TestNodeThatNeverRegistersFailsItsLaunchAndKeepsTheConsole(t *testing.T) {
 	}
 }
 
+func TestSiblingThatHasRegisteredIsLeftToSlurmNotTerminated(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(slurmtest.Job{Nodes: 2})
+	w.turn()
+	w.turn()
+	l := w.c.nodes["a1"]
+	require.NotNil(t, l, w.describe())
+	registered := w.c.instances[instanceKey{"east", l.Nodes[0].InstanceID}]
+	registered.ReadyAt = w.now
+	w.c.fail(w.ctx, l, &cloud.Error{Class: cloud.InitFailed, Message: "a2 did not register"}, planner.Refusal{})
+	require.Equal(t, ledger.Live, registered.State, "another job may have started on it")
+	require.Equal(t, ledger.Terminating, w.c.instances[instanceKey{"east", l.Nodes[1].InstanceID}].State)
+	w.until(5*time.Minute, "the job to complete", w.completed(id))
+	w.settled()
+}
+
 func TestNodesInNoPoolArePoweredDownAndTheirJobIsHeldWithTheReason(t *testing.T) {
 	for name, on := range map[string][]string{"alone": {"x1"}, "with nodes of a pool": {"a1", "x1"}} {
 		t.Run(name, func(t *testing.T) {

@@ -40,13 +40,15 @@ func reason(e *cloud.Error) string { return prefix + e.Error() }
 
 // fail gives a launch up: on record first, with its instances marked to be
 // terminated in the same transaction, so that siblings are released at once.
+// A sibling that has registered goes through Slurm instead (giveBack): another
+// job may have started on it since.
 func (c *Controller) fail(ctx context.Context, l *launch, e *cloud.Error, r planner.Refusal) {
 	s := l.Launch
 	s.State, s.Class, s.Message, s.RetryAt = ledger.Failing, e.Class, e.Error(), r.RetryAt
 	cause := "its launch failed: " + e.Error()
 	ids := map[string][]string{}
 	for _, i := range c.instances {
-		if i.Launch == l.ID && i.State == ledger.Live {
+		if i.Launch == l.ID && i.State == ledger.Live && i.ReadyAt.IsZero() {
 			ids[i.Provider] = append(ids[i.Provider], i.ID)
 		}
 	}
