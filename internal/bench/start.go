@@ -52,10 +52,12 @@ func submitToStart(ctx context.Context, env environment) ([]Line, error) {
 	}
 	var lines []Line
 	for _, n := range []int{3, 60} {
-		const runs = 6
+		const runs = 5
 		var ours, theirs []float64
-		for i := range runs {
-			phase := time.Duration(float64(30*time.Second) * (float64(i) + rand.Float64()) / runs)
+		for range runs {
+			// Runs take 10 to 40 s each, so that they meet the 30 s sweep anywhere;
+			// the pause keeps them from falling into step with it.
+			phase := time.Duration(rand.Float64() * float64(8*time.Second))
 			for _, stock := range []bool{false, true} {
 				x, err := oneStart(ctx, c, n, stock, phase)
 				if err != nil {
@@ -89,7 +91,6 @@ func oneStart(ctx context.Context, c *testcluster.Cluster, nodes int, stock bool
 	if err := allOff(ctx, c); err != nil {
 		return 0, err
 	}
-	// Spread the submissions over the sweep; the sweep's own phase is not known.
 	select {
 	case <-time.After(phase):
 	case <-ctx.Done():
