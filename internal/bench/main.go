@@ -75,6 +75,9 @@ func run(ctx context.Context, output, only string, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
+	if scratch, err = filepath.Abs(scratch); err != nil {
+		return err
+	}
 	f, err := os.Create(output)
 	if err != nil {
 		return err

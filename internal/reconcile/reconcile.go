@@ -5,8 +5,9 @@
 // instances elsewhere: a cloud listing that lags behind creation, node states
 // that change between two questions, odd items, and its own eagerness. So the
 // cloud is listed first and Slurm asked second, instances are matched by id,
-// new ones have a grace, everything is looked at twice, and terminations per
-// pass are capped.
+// new ones have a grace, everything is looked at twice, terminations per pass
+// are capped, nothing is terminated while its node has a job, and what cannot
+// be understood is only reported.
 package reconcile
 
 import (
@@ -61,6 +62,15 @@ type Lost struct {
 	Why      string
 }
 
+// Odd is an item of a cloud's listing that cannot be understood, such as an
+// instance without the tags that every create call of midair's carries. Nothing
+// is done about it: whose it is is not known.
+type Odd struct {
+	Provider string
+	Instance cloud.Instance
+	Why      string
+}
+
 // Bare is a node that Slurm believes to be up and that has no instance.
 type Bare struct {
 	Node string
@@ -74,6 +84,7 @@ type Plan struct {
 	Lost      []Lost
 	Bare      []Bare   // to be powered down in Slurm
 	Resume    []string // down and powered down for midair's or Slurm's own reasons: back to service
+	Odd       []Odd    // to be reported, no more
 	// Deferred counts orphans left for the next pass by the cap.
 	Deferred int
 	// Seen replaces Input.Seen for the next pass.
@@ -86,13 +97,13 @@ type Adoptee struct {
 	Instance cloud.Instance
 }
 
-// Empty reports whether there is nothing to do.
+// Empty reports whether there is nothing to do. Odd items are nothing to do.
 func (p Plan) Empty() bool {
 	return len(p.Terminate)+len(p.Adopt)+len(p.Lost)+len(p.Bare)+len(p.Resume) == 0
 }
 
-// Decide compares. It never returns an action for a node or instance that a
-// launch in progress owns.
+// Decide compares. It leaves the nodes and instances of launches in progress
+// alone, with one exception: an instance that the cloud says has ended is lost.
 func Decide(in Input) Plan {
 	d := decision{Input: in, plan: Plan{Seen: map[string]time.Time{}}, onRecord: map[string]ledger.Instance{}, covered: map[string]bool{}}
 	for _, i := range in.Instances {
@@ -126,21 +137,19 @@ func (d *decision) twice(finding string) bool {
 // instances looks at what the clouds have.
 func (d *decision) instances() {
 	for provider, list := range d.Listed {
+		list = d.understood(provider, list)
 		newest := map[string]cloud.Instance{}
 		for _, i := range list {
-			if i.Live() && i.Generation >= newest[i.Node].Generation {
+			if i.Generation >= newest[i.Node].Generation {
 				newest[i.Node] = i
 			}
 		}
 		for _, i := range list {
-			if !i.Live() {
-				continue
-			}
 			rec, known := d.onRecord[provider+" "+i.ID]
 			switch {
 			case known && rec.State == ledger.Terminating:
 				// On its way; the controller repeats the call.
-			case known && !d.poweredOff(i.Node):
+			case known && !d.unused(i.Node):
 				d.covered[i.Node] = true
 			case d.OpenTokens[i.Token], d.Launching[i.Node] && known:
 				d.covered[i.Node] = true
@@ -149,11 +158,46 @@ func (d *decision) instances() {
 			case !known && d.adoptable(i, provider, newest):
 				d.covered[i.Node] = true
 				d.plan.Adopt = append(d.plan.Adopt, Adoptee{provider, i})
+			case !d.wanted(i.Node) && !d.unused(i.Node):
+				d.covered[i.Node] = true // its state is changing; the next pass knows
 			default:
 				d.orphan(provider, i, known)
 			}
 		}
 	}
+}
+
+// understood gives the live instances of a listing, each once, without the odd
+// ones.
+func (d *decision) understood(provider string, list []cloud.Instance) []cloud.Instance {
+	var good []cloud.Instance
+	seen := map[string]bool{}
+	for _, i := range list {
+		why := ""
+		switch {
+		case i.ID == "":
+			why = "it has no id"
+		case ended(i) || seen[i.ID]:
+			continue
+		case !i.Live():
+			why = fmt.Sprintf("its state %q is not known", i.State)
+		case i.Node == "":
+			why = "it carries the cluster's tag and no node's"
+		}
+		seen[i.ID] = true
+		if why != "" {
+			d.plan.Odd = append(d.plan.Odd, Odd{provider, i, why})
+			continue
+		}
+		good = append(good, i)
+	}
+	return good
+}
+
+// ended: the cloud says so. Any other state, one that is not known included,
+// proves nothing.
+func ended(i cloud.Instance) bool {
+	return i.State == cloud.ShuttingDown || i.State == cloud.Terminated
 }
 
 // adoptable: Slurm waits for the node or has it, midair has nothing for it.
@@ -166,17 +210,22 @@ func (d *decision) adoptable(i cloud.Instance, provider string, newest map[strin
 			return false
 		}
 	}
-	n, ok := d.Nodes[i.Node]
-	return ok && !d.poweredOff(n.Name)
+	return d.wanted(i.Node)
 }
 
-// poweredOff: Slurm has no use for an instance of this node.
-func (d *decision) poweredOff(node string) bool {
+// wanted: Slurm waits for the node or has it. POWER_DOWN alone, without
+// POWERING_DOWN, is only an intention (power_down_asap): its jobs still run.
+func (d *decision) wanted(node string) bool {
 	n, ok := d.Nodes[node]
-	if !ok {
-		return true
-	}
-	return !n.State.PoweringUp() && (n.State.PoweredDown() || n.State.PoweringDown())
+	return ok && (n.State.PoweringUp() || !n.State.PoweredDown() && !n.State.Has("POWERING_DOWN"))
+}
+
+// unused: Slurm has no use for an instance of this node. A node that is not
+// shown is unused too: before 23.02 powered-down cloud nodes may be hidden. A
+// powered-down node that has a job is not: it is about to be powered up.
+func (d *decision) unused(node string) bool {
+	s := d.Nodes[node].State
+	return !d.wanted(node) && !s.Has("ALLOCATED") && !s.Has("MIXED")
 }
 
 func (d *decision) orphan(provider string, i cloud.Instance, known bool) {
@@ -209,10 +258,10 @@ func (d *decision) lost() {
 		}
 		k := slices.IndexFunc(list, func(i cloud.Instance) bool { return i.ID == rec.ID })
 		switch {
-		case k >= 0 && !list[k].Live():
+		case k >= 0 && ended(list[k]):
 			why := cmp.Or(list[k].StateCause, string(list[k].State))
 			d.plan.Lost = append(d.plan.Lost, Lost{rec, cmp.Or(list[k].EndedAt, d.Now), fmt.Sprintf("the cloud ended %s (%s)", rec.ID, why)})
-		case k < 0 && rec.CreatedAt.Before(d.ListedAt.Add(-d.Grace)) && !d.Nodes[rec.Node].State.Registered():
+		case k < 0 && rec.CreatedAt.Before(d.ListedAt.Add(-d.Grace)) && !d.Launching[rec.Node] && !d.Nodes[rec.Node].State.Registered():
 			if d.twice("lost " + rec.Provider + " " + rec.ID) {
 				d.plan.Lost = append(d.plan.Lost, Lost{rec, d.Now, fmt.Sprintf("the cloud no longer has %s", rec.ID)})
 			}
@@ -241,13 +290,17 @@ func (d *decision) bare() {
 			continue
 		}
 		s := n.State
+		if s.Down() && !Ours(n.Reason) {
+			continue // somebody set it down; it has no jobs
+		}
 		if s.Down() && s.PoweredDown() && !s.PoweringUp() && !s.Drained() && Ours(n.Reason) {
 			if d.twice("down " + name) {
 				d.plan.Resume = append(d.plan.Resume, name)
 			}
 			continue
 		}
-		if d.poweredOff(name) || d.covered[name] || s.Drained() {
+		off := !s.PoweringUp() && (s.PoweredDown() || s.PoweringDown())
+		if off || d.covered[name] || s.Drained() {
 			continue
 		}
 		if why, ok := gone[name]; ok {
@@ -265,16 +318,22 @@ func (d *decision) bare() {
 	}
 }
 
-// Ours reports whether a node is down for a reason that is Slurm's own for a
-// node that did not register, or midair's. Anybody else's is left alone.
+// ownReasons start the reasons that Slurm itself gives for a node that is down
+// because it did not register, went silent or came back rebooted (slurmctld's
+// set_node_down_ptr calls), which is over when its instance is; and midair's.
+var ownReasons = []string{"midair: ", "ResumeTimeout reached", "Not responding", "Node unexpectedly rebooted"}
+
+// Ours reports whether a node is down for a reason that is midair's or Slurm's
+// own. Anybody else's is left alone.
 func Ours(reason string) bool {
-	return reason == "" || strings.HasPrefix(reason, "ResumeTimeout reached") || strings.HasPrefix(reason, "midair: ")
+	return reason == "" || slices.ContainsFunc(ownReasons, func(own string) bool { return strings.HasPrefix(reason, own) })
 }
 
 func (d *decision) sort() {
 	slices.SortFunc(d.plan.Terminate, func(a, b Orphan) int { return cmp.Compare(a.Instance.ID, b.Instance.ID) })
 	slices.SortFunc(d.plan.Adopt, func(a, b Adoptee) int { return cmp.Compare(a.Instance.ID, b.Instance.ID) })
 	slices.SortFunc(d.plan.Lost, func(a, b Lost) int { return cmp.Compare(a.Instance.ID, b.Instance.ID) })
+	slices.SortFunc(d.plan.Odd, func(a, b Odd) int { return cmp.Compare(a.Instance.ID, b.Instance.ID) })
 	slices.SortFunc(d.plan.Bare, func(a, b Bare) int { return cmp.Compare(a.Node, b.Node) })
 	slices.Sort(d.plan.Resume)
 }
