@@ -14,6 +14,8 @@ import (
 var version = "devel"
 
 func main() {
+	// urfave/cli's own flag takes -h, which in status is Slurm's "no header".
+	cli.HelpFlag = helpFlag()
 	if err := app().Run(os.Args); err != nil {
 		fmt.Fprintln(os.Stderr, "midair:", err)
 		os.Exit(1)
@@ -23,6 +25,7 @@ func main() {
 func app() *cli.App {
 	a := &cli.App{
 		Name:                   "midair",
+		HelpName:               "midair",
 		Usage:                  "in-flight refuelling for Slurm: cloud nodes for as long as the peak lasts",
 		Version:                version,
 		HideVersion:            true, // -v is verbose here, as in Slurm; -V is version
@@ -30,24 +33,19 @@ func app() *cli.App {
 		UseShortOptionHandling: true,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Aliases: []string{"f"}, Value: config.Path(), Usage: "read `FILE` instead of " + config.DefaultPath},
-			&cli.BoolFlag{Name: "version", Aliases: []string{"V"}, Usage: "print the version and exit"},
-		},
-		Suggest: true,
-		Before: func(c *cli.Context) error {
-			if c.Bool("version") {
-				fmt.Fprintln(c.App.Writer, "midair", version)
-				return cli.Exit("", 0)
-			}
-			return nil
+			&cli.BoolFlag{Name: "version", Aliases: []string{"V"}, Usage: "print the version and exit", DisableDefaultText: true},
+			helpFlag(),
+			shortHelpFlag(),
 		},
 		Action: func(c *cli.Context) error {
+			if c.Bool("version") {
+				_, err := fmt.Fprintln(c.App.Writer, "midair", version)
+				return err
+			}
 			if c.NArg() == 0 {
 				return cli.ShowAppHelp(c)
 			}
-			if near := cli.SuggestCommand(c.App.Commands, c.Args().First()); near != "" {
-				return fmt.Errorf("no command %q. %s midair help lists them all", c.Args().First(), near)
-			}
-			return fmt.Errorf("no command %q: midair help lists them all", c.Args().First())
+			return noCommand(c.App.Commands, c.Args().First(), "midair help")
 		},
 		OnUsageError: onUsageError,
 		Commands: []*cli.Command{
@@ -61,21 +59,9 @@ func app() *cli.App {
 			controllerCommand(),
 			demoCommand(),
 			versionCommand(),
+			helpCommand(),
 		},
 	}
-	oneLineErrors(a.Commands)
+	prepare(a.Commands)
 	return a
-}
-
-// onUsageError keeps a wrong option to one line; urfave/cli would print the
-// whole help before it.
-func onUsageError(c *cli.Context, err error, _ bool) error {
-	return fmt.Errorf("%w; see midair %s --help", err, c.Command.Name)
-}
-
-func oneLineErrors(commands []*cli.Command) {
-	for _, c := range commands {
-		c.OnUsageError = onUsageError
-		oneLineErrors(c.Subcommands)
-	}
 }

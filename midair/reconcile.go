@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ func reconcileCommand() *cli.Command {
 		Name:  "reconcile",
 		Usage: "compare cloud, ledger and Slurm; the controller does this by itself",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "dry-run", Usage: "show what a pass would do, and do nothing"},
+			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "show what a pass would do, and do nothing"},
 			&cli.BoolFlag{Name: "json", Usage: "for programs"},
 		},
 		Action: runReconcile,
@@ -50,14 +51,14 @@ func runReconcile(c *cli.Context) error {
 		fmt.Fprintf(os.Stderr, "midair: list instances of provider %s: %v\n", p, err)
 	})
 	if in.Pools, in.Nodes, err = controller.PoolNodes(c.Context, o.cfg.Pools, o.slurm); err != nil {
-		return err
+		return fmt.Errorf("ask Slurm for the pools' nodes: %w", err)
 	}
 	if err := fillFromLedger(c.Context, o, &in); err != nil {
 		return err
 	}
 	p := reconcile.Decide(in)
 	if c.Bool("json") {
-		return writeJSON(c.App.Writer, p)
+		return writeJSON(c.App.Writer, planRows(p))
 	}
 	printPlan(c.App.Writer, p)
 	if len(in.Listed) < len(providers) {
@@ -102,27 +103,62 @@ func fillFromLedger(ctx context.Context, o opened, in *reconcile.Input) error {
 	return nil
 }
 
-func printPlan(w io.Writer, p reconcile.Plan) {
-	if p.Empty() {
-		fmt.Fprintln(w, "nothing to do: cloud, ledger and Slurm agree")
-		return
+// planRow is one action as `midair reconcile --dry-run --json` shows it.
+type planRow struct {
+	Action   string `json:"action"` // terminate, take-over, settle, power-down, resume, look-at
+	Node     string `json:"node,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	Why      string `json:"why"`
+}
+
+// planView is the whole of it. Its JSON form is stable.
+type planView struct {
+	Actions  []planRow `json:"actions"`
+	Deferred int       `json:"deferred"` // terminations left to later passes
+}
+
+// planRows lists what a plan would do, in the order in which it is shown.
+func planRows(p reconcile.Plan) planView {
+	v := planView{Actions: []planRow{}, Deferred: p.Deferred}
+	add := func(action, node, provider, instance, why string) {
+		v.Actions = append(v.Actions, planRow{action, node, provider, instance, why})
+	}
+	for _, o := range p.Odd {
+		add("look-at", o.Instance.Node, o.Provider, o.Instance.ID, o.Why+"; midair leaves it alone")
 	}
 	for _, o := range p.Terminate {
-		fmt.Fprintf(w, "terminate   %s (%s, node %s): %s\n", o.Instance.ID, o.Provider, o.Instance.Node, o.Why)
+		add("terminate", o.Instance.Node, o.Provider, o.Instance.ID, o.Why)
 	}
 	for _, a := range p.Adopt {
-		fmt.Fprintf(w, "take over   %s (%s, node %s): Slurm has the node, the ledger does not know the instance\n", a.Instance.ID, a.Provider, a.Instance.Node)
+		add("take-over", a.Instance.Node, a.Provider, a.Instance.ID, "Slurm has the node, the ledger does not know the instance")
 	}
 	for _, l := range p.Lost {
-		fmt.Fprintf(w, "settle      %s (%s, node %s): %s\n", l.Instance.ID, l.Instance.Provider, l.Instance.Node, l.Why)
+		add("settle", l.Instance.Node, l.Instance.Provider, l.Instance.ID, l.Why)
 	}
 	for _, b := range p.Bare {
-		fmt.Fprintf(w, "power down  %s: %s\n", b.Node, b.Why)
+		add("power-down", b.Node, "", "", b.Why)
 	}
 	for _, n := range p.Resume {
-		fmt.Fprintf(w, "resume      %s: it is down and powered down\n", n)
+		add("resume", n, "", "", "it is down and powered down")
 	}
-	if p.Deferred > 0 {
-		fmt.Fprintf(w, "and %d more terminations in later passes (reconcile.max_terminations)\n", p.Deferred)
+	return v
+}
+
+func printPlan(w io.Writer, p reconcile.Plan) {
+	v := planRows(p)
+	for _, a := range v.Actions {
+		fmt.Fprintf(w, "%-10s  ", a.Action)
+		if a.Instance != "" {
+			fmt.Fprintf(w, "%s (%s, node %s): %s\n", a.Instance, a.Provider, cmp.Or(a.Node, "unknown"), a.Why)
+		} else {
+			fmt.Fprintf(w, "%s: %s\n", cmp.Or(a.Node, "an instance of "+a.Provider), a.Why)
+		}
+	}
+	if p.Empty() {
+		fmt.Fprintln(w, "nothing to do: cloud, ledger and Slurm agree")
+	}
+	if v.Deferred > 0 {
+		fmt.Fprintf(w, "and %d more terminations in later passes (reconcile.max_terminations)\n", v.Deferred)
 	}
 }

@@ -28,9 +28,9 @@ func statusCommand() *cli.Command {
 		Usage:     "show pools, nodes, launches, and jobs that wait for nodes",
 		ArgsUsage: "[" + strings.Join(status.Sections, "|") + "]...",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "nodes", Aliases: []string{"n", "w", "nodelist"}, Usage: "only these nodes, as a host list"},
-			&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "comma-separated columns of the one section named"},
-			&cli.BoolFlag{Name: "noheader", Usage: "no headings"},
+			&cli.StringFlag{Name: "nodes", Aliases: []string{"n", "w", "nodelist"}, Usage: "only `HOSTLIST`, with its pools, launches and jobs"},
+			&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "comma-separated `COLUMNS` of the one section named"},
+			&cli.BoolFlag{Name: "noheader", Aliases: []string{"h"}, Usage: "no headings"},
 			&cli.BoolFlag{Name: "json", Usage: "for programs"},
 		},
 		Action: runStatus,
@@ -68,29 +68,43 @@ func openReadOnly(ctx context.Context, c *cli.Context) (opened, error) {
 }
 
 func runStatus(c *cli.Context) error {
+	f := status.Format{Sections: c.Args().Slice(), NoHeader: c.Bool("noheader")}
+	if cols := c.String("format"); cols != "" {
+		f.Columns = strings.Split(cols, ",")
+	}
+	if err := f.Check(); err != nil {
+		return fmt.Errorf("status: %w", err)
+	}
+	if c.Bool("json") && (c.NArg() > 0 || len(f.Columns) > 0 || f.NoHeader) {
+		return errors.New("status: --json gives everything; leave out sections, -o and -h")
+	}
+	var names []string
+	if list := c.String("nodes"); list != "" {
+		var err error
+		if names, err = hostlist.Expand(list); err != nil {
+			return fmt.Errorf("status: %w", err)
+		}
+	}
 	o, err := openReadOnly(c.Context, c)
 	if err != nil {
 		return err
 	}
 	defer o.close()
+	for _, n := range names {
+		if _, ok := o.cfg.PoolOf(n); !ok {
+			return fmt.Errorf("status: node %q is in no pool of %s; sinfo -n %s shows what Slurm has", n, o.cfg.Path, n)
+		}
+	}
 	v, err := status.Gather(c.Context, o.cfg, o.led, o.slurm, time.Now())
 	if err != nil {
 		return err
 	}
 	v.Controller.PID, v.Controller.Running = controller.Running(o.cfg)
-	if list := c.String("nodes"); list != "" {
-		names, err := hostlist.Expand(list)
-		if err != nil {
-			return err
-		}
+	if len(names) > 0 {
 		v.Only(names)
 	}
 	if c.Bool("json") {
 		return writeJSON(c.App.Writer, v)
-	}
-	f := status.Format{Sections: c.Args().Slice(), NoHeader: c.Bool("noheader")}
-	if cols := c.String("format"); cols != "" {
-		f.Columns = strings.Split(cols, ",")
 	}
 	return v.Table(c.App.Writer, f, time.Now())
 }
@@ -104,7 +118,7 @@ func whyCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			id, err := strconv.Atoi(c.Args().First())
 			if err != nil || c.NArg() != 1 || id <= 0 {
-				return fmt.Errorf("why: want one job id, such as midair why 4711; got %q", strings.Join(c.Args().Slice(), " "))
+				return fmt.Errorf("why: want one job id, such as midair why 4711, of an array's task its own (squeue -O JobID); got %q", strings.Join(c.Args().Slice(), " "))
 			}
 			o, err := openReadOnly(c.Context, c)
 			if err != nil {

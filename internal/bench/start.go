@@ -288,7 +288,7 @@ func eligibleAgain(ctx context.Context, c *testcluster.Cluster, id int) (time.Ti
 				}
 			}
 		}
-		if f["Restarts"] == "0" {
+		if f["Restarts"] == "0" || f["JobState"] != "PENDING" {
 			return false, nil
 		}
 		at, err = time.ParseInLocation("2006-01-02T15:04:05", f["EligibleTime"], time.Local)

@@ -94,13 +94,14 @@ type memoryKey struct {
 // launch is an open launch with what is not worth journaling.
 type launch struct {
 	ledger.Launch
-	tried   map[string]bool         // pool + offering key that failed in this round
-	said    map[string]*cloud.Error // by pool: what its cloud said last
-	waits   map[string]*cloud.Error // by node: why its create call is being repeated
-	refused *planner.Refusal
-	putBack bool // its nodes have been put back; the job is next
-	since   time.Time
-	next    time.Time // not before
+	tried    map[string]bool         // pool + offering key that failed in this round
+	said     map[string]*cloud.Error // by pool: what its cloud said last
+	waits    map[string]*cloud.Error // by node: why its create call is being repeated
+	refused  *planner.Refusal
+	putBack  bool // its nodes have been put back; the job is next
+	since    time.Time
+	failedAt time.Time // when it was given up; a retry is counted from here
+	next     time.Time // not before
 	// parked: the launch's nodes that Slurm powered down meanwhile.
 	parked map[string]bool
 	// seen: Slurm has been asked about its nodes since it was loaded, so that
@@ -214,7 +215,7 @@ func (c *Controller) loadIntents(ctx context.Context, intents []ledger.Intent) e
 }
 
 func (c *Controller) track(l ledger.Launch) *launch {
-	t := &launch{Launch: l, tried: map[string]bool{}, said: map[string]*cloud.Error{}, waits: map[string]*cloud.Error{}, parked: map[string]bool{}, since: c.Now()}
+	t := &launch{Launch: l, tried: map[string]bool{}, said: map[string]*cloud.Error{}, waits: map[string]*cloud.Error{}, parked: map[string]bool{}, since: c.Now(), failedAt: c.Now()}
 	c.launches[l.ID] = t
 	for _, n := range l.Nodes {
 		if older := c.nodes[n.Node]; older != nil {

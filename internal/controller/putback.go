@@ -66,7 +66,7 @@ func (c *Controller) fail(ctx context.Context, l *launch, e *cloud.Error, r plan
 	if !ok {
 		return
 	}
-	l.Launch, l.since = s, c.Now()
+	l.Launch, l.since, l.failedAt = s, c.Now(), c.Now()
 	for p, list := range ids {
 		c.markTerminating(p, list, cause)
 	}
@@ -209,7 +209,7 @@ func (c *Controller) putBackJob(ctx context.Context, l *launch) (at time.Time, d
 		// back to pending.
 		return time.Time{}, c.Now().Sub(l.since) > requeueWait
 	}
-	d := planner.AfterFailure(l.Class, l.Round, l.RetryAt, c.Now(), c.Config.Retry.First, c.Config.Retry.Max, c.Config.Retry.Rounds, c.Rand())
+	d := planner.AfterFailure(l.Class, l.Round, l.RetryAt, l.failedAt, c.Config.Retry.First, c.Config.Retry.Max, c.Config.Retry.Rounds, c.Rand())
 	text := prefix + l.Message
 	if d.Hold {
 		// Held first, or it could start again. Its owner's release is then all

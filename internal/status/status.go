@@ -227,7 +227,8 @@ func (v *View) jobs(ctx context.Context, cfg *config.Config, sl Slurm) error {
 	return nil
 }
 
-// Only keeps the nodes named, and the launches that have one of them.
+// Only keeps the nodes named, and the pools, launches and jobs that have one of
+// them.
 func (v *View) Only(names []string) {
 	want := map[string]bool{}
 	for _, n := range names {
@@ -238,6 +239,7 @@ func (v *View) Only(names []string) {
 		all, err := hostlist.Expand(list)
 		return err == nil && slices.ContainsFunc(all, func(n string) bool { return want[n] })
 	}
+	v.Pools = slices.DeleteFunc(v.Pools, func(p Pool) bool { return !has(p.Nodes) })
 	v.Launches = slices.DeleteFunc(v.Launches, func(l Launch) bool { return !has(l.Nodes) })
 	v.Jobs = slices.DeleteFunc(v.Jobs, func(j Job) bool { return !has(j.Nodes) })
 }

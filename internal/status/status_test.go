@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 	"github.com/midair-hpc/midair/internal/status"
 )
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
+// noon is in a zone of its own, so that the texts are the same everywhere.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.FixedZone("lab", 5*3600+1800))
 
 // books is a ledger of fixed content.
 type books struct {
@@ -68,6 +70,25 @@ func (q queue) Jobs(_ context.Context, ids ...int) ([]slurm.Job, error) {
 	}
 	return found, nil
 }
+
+// failing is a ledger that cannot be read, silent a Slurm that does not answer.
+type failing struct {
+	books
+	err error
+}
+
+func (f failing) LiveInstances(context.Context) ([]ledger.Instance, error) { return nil, f.err }
+func (f failing) LaunchesOfJob(context.Context, int) ([]ledger.Launch, error) {
+	return nil, f.err
+}
+
+type silent struct {
+	queue
+	err error
+}
+
+func (s silent) Nodes(context.Context, ...string) ([]slurm.Node, error) { return nil, s.err }
+func (s silent) Jobs(context.Context, ...int) ([]slurm.Job, error)      { return nil, s.err }
 
 func lab(t *testing.T) (*config.Config, books, queue) {
 	cfg, err := config.Parse("midair.yaml", []byte(`cluster: lab
@@ -154,9 +175,86 @@ func TestOneSectionWithChosenColumns(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, v.Table(&out, status.Format{Sections: []string{"nodes"}, Columns: []string{"node", "Instance"}, NoHeader: true}, noon))
 	require.Equal(t, "s-2  i-2\n", out.String())
-	require.ErrorContains(t, v.Table(&out, status.Format{Sections: []string{"nodes"}, Columns: []string{"nod"}}, noon), `no column "nod": there are node, pool`)
+	require.ErrorContains(t, v.Table(&out, status.Format{Sections: []string{"nodes"}, Columns: []string{"nod"}}, noon), `no column "nod": nodes has node, pool`)
 	require.ErrorContains(t, v.Table(&out, status.Format{Sections: []string{"x"}}, noon), `no section "x": there are pools`)
 	require.ErrorContains(t, v.Table(&out, status.Format{Columns: []string{"node"}}, noon), "name one of")
+	require.ErrorContains(t, v.Table(&out, status.Format{Sections: []string{"pools", "x"}}, noon), `no section "x"`)
+	require.Equal(t, "s-2  i-2\n", out.String(), "an error prints nothing before it")
+}
+
+func TestOnlyKeepsWhatHasTheNodesNamed(t *testing.T) {
+	cfg, b, q := lab(t)
+	v, err := status.Gather(t.Context(), cfg, b, q, noon)
+	require.NoError(t, err)
+	v.Only([]string{"s-2"})
+	var out bytes.Buffer
+	require.NoError(t, v.Table(&out, status.Format{}, noon))
+	require.Equal(t, `cluster lab, controller not running on this host
+
+POOL  PROVIDER  NODES  UP  BOOTING  DOWN  OFF  USD/H  NODELIST
+spot  east      4      1   1        0     2    0.80   s-[1-4]
+
+NODE  POOL  STATE                        INSTANCE  OFFERING    ADDRESS   AGE   REASON
+s-2   spot  ALLOCATED+CLOUD+POWERING_UP  i-2       g1/za/spot  10.0.0.3  0:04
+
+LAUNCH  JOBID  TIER  STATE      BOUGHT  AGE   NODELIST  WHY
+l-2     8      p2    launching  1/2     0:05  s-[2-3]
+
+JOBID  USER  QOS  TIER  STATE        STARTS  NODELIST  WHY
+8      bob   p2   p2    CONFIGURING          s-[2-3]
+
+OFFERING    PROVIDER  CLASS         FAILURES  AGAIN IN
+g1/za/spot  east      out-of-stock  2         1:30
+`, out.String())
+	v.Only([]string{"elsewhere"})
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "null")
+}
+
+func TestTheJSONFormIsStable(t *testing.T) {
+	cfg, b, q := lab(t)
+	v, err := status.Gather(t.Context(), cfg, b, q, noon)
+	require.NoError(t, err)
+	v.Only([]string{"s-2"})
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"cluster": "lab", "controller": {"running": false},
+		"pools": [{"name": "spot", "provider": "east", "nodes": "s-[1-4]", "total": 4, "up": 1, "booting": 1, "down": 0, "off": 2, "usd_per_hour": 0.8}],
+		"nodes": [{"name": "s-2", "pool": "spot", "state": "ALLOCATED+CLOUD+POWERING_UP", "instance": "i-2", "offering": "g1/za/spot", "address": "10.0.0.3", "since": "2026-03-01T11:59:56+05:30"}],
+		"launches": [{"id": "l-2", "job_id": 8, "tier": "p2", "nodes": "s-[2-3]", "bought": 1, "total": 2, "state": "launching", "since": "2026-03-01T11:59:55+05:30"}],
+		"jobs": [{"id": 8, "user": "bob", "qos": "p2", "tier": "p2", "state": "CONFIGURING", "nodes": "s-[2-3]"}],
+		"passed_over": [{"provider": "east", "offering": "g1/za/spot", "class": "out-of-stock", "failures": 2, "until": "2026-03-01T12:01:30+05:30"}]}`, string(text))
+
+	w, err := status.Explain(t.Context(), cfg, b, q, 9)
+	require.NoError(t, err)
+	text, err = json.Marshal(w)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"job_id": 9, "rounds": 1, "max_rounds": 5,
+		"answer": "waits for another try (1 of 5 have failed): out-of-stock: both offerings of pool spot are passed over",
+		"job": {"id": 9, "user": "carol", "qos": "p2", "tier": "p2", "state": "PENDING", "start_at": "2026-03-01T12:01:00+05:30", "why": "out-of-stock: both offerings of pool spot are passed over"},
+		"launches": [{"id": "l-0", "at": "2026-03-01T11:59:00+05:30", "nodes": "s-[3-4]", "state": "failed", "class": "out-of-stock", "why": "out-of-stock: both offerings of pool spot are passed over"}],
+		"failures": [{"at": "2026-03-01T11:59:00+05:30", "offering": "g1/za/spot", "class": "out-of-stock", "code": "InsufficientInstanceCapacity", "message": "no spot capacity for g1 in za"}]}`, string(text))
+
+	w, err = status.Explain(t.Context(), cfg, nil, q, 6)
+	require.NoError(t, err)
+	text, err = json.Marshal(w)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"job_id": 6, "rounds": 0, "max_rounds": 5, "launches": [], "failures": [], "answer": "waits in Slurm's queue (Priority); midair has not been asked for nodes",
+		"job": {"id": 6, "user": "dan", "qos": "p2", "tier": "p2", "state": "PENDING"}}`, string(text))
+}
+
+func TestErrorsOfLedgerAndSlurmSayWhatWasAsked(t *testing.T) {
+	cfg, b, q := lab(t)
+	broken := errors.New("disk full")
+	_, err := status.Gather(t.Context(), cfg, failing{b, broken}, q, noon)
+	require.EqualError(t, err, "read instances from the ledger: disk full")
+	_, err = status.Explain(t.Context(), cfg, failing{b, broken}, q, 9)
+	require.EqualError(t, err, "read launches of job 9 from the ledger: disk full")
+	_, err = status.Gather(t.Context(), cfg, b, silent{q, broken}, noon)
+	require.EqualError(t, err, "ask Slurm for the pools' nodes: disk full")
+	_, err = status.Explain(t.Context(), cfg, b, silent{q, broken}, 9)
+	require.EqualError(t, err, "ask Slurm for job 9: disk full")
 }
 
 func TestStatusWithoutALedger(t *testing.T) {
@@ -223,8 +321,9 @@ launches, newest first:
 
 func TestDurationIsWrittenAsSlurmDoes(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0:00", 0: "0:00", 59 * time.Second: "0:59", 61 * time.Second: "1:01",
-		time.Hour: "1:00:00", 25*time.Hour + time.Minute + time.Second: "1-01:01:01",
+		-time.Second: "0:00", 0: "0:00", 59 * time.Second: "0:59", 59*time.Second + 500*time.Millisecond: "1:00", 61 * time.Second: "1:01",
+		time.Hour - time.Second: "59:59", time.Hour: "1:00:00", 24*time.Hour - time.Second: "23:59:59", 24 * time.Hour: "1-00:00:00", 400 * 24 * time.Hour: "400-00:00:00",
+		25*time.Hour + time.Minute + time.Second: "1-01:01:01",
 	} {
 		require.Equal(t, want, status.Duration(d))
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -77,62 +78,88 @@ type Format struct {
 	NoHeader bool
 }
 
-// Table writes the view for people.
-func (v View) Table(w io.Writer, f Format, now time.Time) error {
-	if len(f.Sections) == 0 {
-		f.Sections = Sections
+// columnNames gives the columns of each section as people name them.
+func columnNames() map[string][]string {
+	return map[string][]string{
+		"pools": namesOf(poolColumns), "nodes": namesOf(nodeColumns), "launches": namesOf(launchColumns),
+		"jobs": namesOf(jobColumns), "passed-over": namesOf(passedColumns),
+	}
+}
+
+func namesOf[T any](all []column[T]) []string {
+	names := make([]string, len(all))
+	for i, c := range all {
+		names[i] = strings.ToLower(c.name)
+	}
+	return names
+}
+
+// Check says what is wrong with a format before anything is asked or printed.
+func (f Format) Check() error {
+	columns := columnNames()
+	for _, s := range f.Sections {
+		if columns[s] == nil {
+			return fmt.Errorf("no section %q: there are %s", s, strings.Join(Sections, ", "))
+		}
 	}
 	if len(f.Columns) > 0 && len(f.Sections) != 1 {
 		return fmt.Errorf("columns are chosen for one section: name one of %s", strings.Join(Sections, ", "))
 	}
-	if len(f.Sections) > 1 {
-		state := "not running on this host"
-		if v.Controller.Running {
-			state = fmt.Sprintf("running, process %d", v.Controller.PID)
-		}
-		fmt.Fprintf(w, "cluster %s, controller %s\n", v.Cluster, state)
-	}
-	for _, s := range f.Sections {
-		var err error
-		switch s {
-		case "pools":
-			err = section(w, f, now, poolColumns, v.Pools)
-		case "nodes":
-			err = section(w, f, now, nodeColumns, v.Nodes)
-		case "launches":
-			err = section(w, f, now, launchColumns, v.Launches)
-		case "jobs":
-			err = section(w, f, now, jobColumns, v.Jobs)
-		case "passed-over":
-			err = section(w, f, now, passedColumns, v.PassedOver)
-		default:
-			err = fmt.Errorf("no section %q: there are %s", s, strings.Join(Sections, ", "))
-		}
-		if err != nil {
-			return err
+	for _, name := range f.Columns {
+		if there := columns[f.Sections[0]]; !slices.Contains(there, strings.ToLower(name)) {
+			return fmt.Errorf("no column %q: %s has %s", name, f.Sections[0], strings.Join(there, ", "))
 		}
 	}
 	return nil
 }
 
-func section[T any](w io.Writer, f Format, now time.Time, all []column[T], rows []T) error {
+// Table writes the view for people.
+func (v View) Table(w io.Writer, f Format, now time.Time) error {
+	if err := f.Check(); err != nil {
+		return err
+	}
+	if len(f.Sections) == 0 {
+		f.Sections = Sections
+	}
+	var out bytes.Buffer
+	if len(f.Sections) > 1 {
+		state := "not running on this host"
+		if v.Controller.Running {
+			state = fmt.Sprintf("running, process %d", v.Controller.PID)
+		}
+		fmt.Fprintf(&out, "cluster %s, controller %s\n", v.Cluster, state)
+	}
+	for _, s := range f.Sections {
+		switch s {
+		case "pools":
+			section(&out, f, now, poolColumns, v.Pools)
+		case "nodes":
+			section(&out, f, now, nodeColumns, v.Nodes)
+		case "launches":
+			section(&out, f, now, launchColumns, v.Launches)
+		case "jobs":
+			section(&out, f, now, jobColumns, v.Jobs)
+		case "passed-over":
+			section(&out, f, now, passedColumns, v.PassedOver)
+		}
+	}
+	if _, err := out.WriteTo(w); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
+}
+
+func section[T any](w *bytes.Buffer, f Format, now time.Time, all []column[T], rows []T) {
 	cols := all
 	if len(f.Columns) > 0 {
 		cols = nil
 		for _, name := range f.Columns {
 			k := slices.IndexFunc(all, func(c column[T]) bool { return strings.EqualFold(c.name, name) })
-			if k < 0 {
-				names := make([]string, len(all))
-				for i, c := range all {
-					names[i] = strings.ToLower(c.name)
-				}
-				return fmt.Errorf("no column %q: there are %s", name, strings.Join(names, ", "))
-			}
 			cols = append(cols, all[k])
 		}
 	}
-	if len(rows) == 0 && len(f.Sections) > 1 {
-		return nil
+	if len(rows) == 0 && (len(f.Sections) > 1 || f.NoHeader) {
+		return
 	}
 	t := table.NewWriter()
 	t.SetStyle(table.StyleDefault)
@@ -158,10 +185,9 @@ func section[T any](w io.Writer, f Format, now time.Time, all []column[T], rows 
 	for _, line := range strings.Split(t.Render(), "\n") {
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
-	return nil
 }
 
-// Text writes the explanation for people.
+// Text writes the explanation for people, with times in now's zone.
 func (w Why) Text(out io.Writer, now time.Time) {
 	if w.Job != nil {
 		fmt.Fprintf(out, "job %d (user %s, qos %s", w.JobID, w.Job.User, w.Job.QOS)
@@ -180,7 +206,7 @@ func (w Why) Text(out io.Writer, now time.Time) {
 		fmt.Fprintln(out, "\nlaunches, newest first:")
 	}
 	for _, l := range w.Launches {
-		fmt.Fprintf(out, "  %s  %-9s %s", l.At.Local().Format(time.DateTime), l.State, l.Nodes)
+		fmt.Fprintf(out, "  %s  %-9s %s", l.At.In(now.Location()).Format(time.DateTime), l.State, l.Nodes)
 		if l.State == "ready" {
 			fmt.Fprintf(out, "  after %.1f s", l.ReadyAfter)
 		}
@@ -193,7 +219,7 @@ func (w Why) Text(out io.Writer, now time.Time) {
 		fmt.Fprintln(out, "\nwhat went wrong, newest first:")
 	}
 	for _, f := range w.Failures {
-		fmt.Fprintf(out, "  %s  %s", f.At.Local().Format(time.DateTime), f.Class)
+		fmt.Fprintf(out, "  %s  %s", f.At.In(now.Location()).Format(time.DateTime), f.Class)
 		if f.Offering != "" {
 			fmt.Fprintf(out, "  %s", f.Offering)
 		}
