@@ -86,7 +86,8 @@ func run(ctx context.Context, output, only string, out io.Writer) error {
 	benches := []bench{
 		{"hook-resume-1000", hookResume},
 		{"plan-5000", plan5000},
-		{"submit-to-start", submitToStart},
+		{"submit-to-start-3", submitToStart(3)},
+		{"submit-to-start-60", submitToStart(60)},
 		{"requeue-after-failure", requeueAfterFailure},
 	}
 	for _, b := range benches {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -36,32 +35,33 @@ retry: {first: 1s, max: 20s, rounds: 5}
 capacity_memory: {first: 1s, max: 10s}
 `
 
+// sweep is how often slurmctld tests again whether configuring jobs' nodes are
+// ready: what a job waits for when no PrologSlurmctld ends.
+const sweep = 30 * time.Second
+
 // submitToStart measures from sbatch to the first line of the job's script,
 // minus the boot delay, on one cluster, in turn with midair's PrologSlurmctld
 // (which holds the job until its nodes have registered) and with one that
-// returns at once (what Slurm does by itself). Runs start at different moments
-// of slurmctld's 30-second sweep, since that is what the peer waits for.
-func submitToStart(ctx context.Context, env environment) ([]Line, error) {
-	c, err := testcluster.Start(ctx, testcluster.Options{Programs: env.programs, Midair: startYAML})
-	if err != nil {
-		return nil, err
-	}
-	defer c.Stop()
-	if _, err := c.StartController(ctx); err != nil {
-		return nil, err
-	}
-	var lines []Line
-	for _, n := range []int{3, 60} {
+// returns at once (what Slurm does by itself). Runs start at moments spread
+// evenly over slurmctld's sweep, since that is what the peer waits for.
+func submitToStart(nodes int) func(context.Context, environment) ([]Line, error) {
+	return func(ctx context.Context, env environment) ([]Line, error) {
+		c, err := testcluster.Start(ctx, testcluster.Options{Programs: env.programs, Midair: startYAML})
+		if err != nil {
+			return nil, err
+		}
+		defer c.Stop()
+		began := time.Now()
+		if _, err := c.StartController(ctx); err != nil {
+			return nil, err
+		}
 		const runs = 5
 		var ours, theirs []float64
-		for range runs {
-			// Runs take 10 to 40 s each, so that they meet the 30 s sweep anywhere;
-			// the pause keeps them from falling into step with it.
-			phase := time.Duration(rand.Float64() * float64(8*time.Second))
+		for i := range runs {
 			for _, stock := range []bool{false, true} {
-				x, err := oneStart(ctx, c, n, stock, phase)
+				x, err := oneStart(ctx, c, nodes, stock, began, sweep*time.Duration(i)/runs)
 				if err != nil {
-					return nil, fmt.Errorf("%d nodes: %w\n%s", n, err, c.Logs(20))
+					return nil, fmt.Errorf("%w\n%s", err, c.Logs(20))
 				}
 				if stock {
 					theirs = append(theirs, x)
@@ -72,15 +72,16 @@ func submitToStart(ctx context.Context, env environment) ([]Line, error) {
 		}
 		med, span := summary(ours)
 		_, pspan := summary(theirs)
-		lines = append(lines,
-			Line{Name: fmt.Sprintf("submit-to-start-%d", n), Ours: med, OursRange: span, Runs: len(ours), Unit: "s median, minus the boot delay"},
-			Line{Name: fmt.Sprintf("submit-to-start-%d-mean", n), Ours: mean(ours), OursRange: span, Peers: mean(theirs), PeersRange: pspan, Runs: len(ours),
-				Unit: "s mean, minus the boot delay", Peer: "the same cluster, PrologSlurmctld returns at once"})
+		return []Line{
+			{Name: fmt.Sprintf("submit-to-start-%d", nodes), Ours: med, OursRange: span, Runs: len(ours), Unit: "s median, minus the boot delay"},
+			{Name: fmt.Sprintf("submit-to-start-%d-mean", nodes), Ours: mean(ours), OursRange: span, Peers: mean(theirs), PeersRange: pspan, Runs: len(ours),
+				Unit: "s mean, minus the boot delay", Peer: "the same cluster, PrologSlurmctld returns at once"},
+		}, nil
 	}
-	return lines, nil
 }
 
-func oneStart(ctx context.Context, c *testcluster.Cluster, nodes int, stock bool, phase time.Duration) (float64, error) {
+// oneStart submits a job at a moment of the sweep, counted from began.
+func oneStart(ctx context.Context, c *testcluster.Cluster, nodes int, stock bool, began time.Time, phase time.Duration) (float64, error) {
 	prolog := testcluster.HooksDir + "/midair-slurmctld-hook"
 	if stock {
 		prolog = "/bin/true"
@@ -92,11 +93,11 @@ func oneStart(ctx context.Context, c *testcluster.Cluster, nodes int, stock bool
 		return 0, err
 	}
 	select {
-	case <-time.After(phase):
+	case <-time.After((phase - time.Since(began)%sweep + sweep) % sweep):
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	began := time.Now()
+	submitted := time.Now()
 	id, err := c.Sbatch(ctx, "alice", "--qos=p2", fmt.Sprintf("--nodes=%d", nodes), "--ntasks-per-node=1", "--mem=100", "--time=5", "--output=/dev/null", "--wrap=date +%s.%N >start")
 	if err != nil {
 		return 0, err
@@ -116,7 +117,7 @@ func oneStart(ctx context.Context, c *testcluster.Cluster, nodes int, stock bool
 	if err != nil {
 		return 0, err
 	}
-	return at - float64(began.UnixMicro())/1e6 - bootDelay.Seconds(), nil
+	return at - float64(submitted.UnixMicro())/1e6 - bootDelay.Seconds(), nil
 }
 
 func setProlog(ctx context.Context, c *testcluster.Cluster, path string) error {
