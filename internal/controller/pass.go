@@ -177,6 +177,9 @@ func (c *Controller) carryOut(ctx context.Context, p reconcile.Plan) {
 	if p.Deferred > 0 {
 		c.Log.Warn("more orphans than one pass may terminate; the rest waits for the next", "deferred", p.Deferred, "cap", c.Config.Reconcile.MaxTerminations)
 	}
+	for _, o := range p.Odd {
+		c.Log.Warn("odd item in a cloud's listing; left alone", "provider", o.Provider, "instance", o.Instance.ID, "node", o.Instance.Node, "why", o.Why)
+	}
 	c.adopt(ctx, p.Adopt)
 	for _, o := range p.Terminate {
 		c.Log.Warn("orphan is terminated", "provider", o.Provider, "instance", o.Instance.ID, "node", o.Instance.Node, "why", o.Why)
