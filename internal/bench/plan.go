@@ -282,6 +282,8 @@ func (p *instant) Quotes(_ context.Context, offerings []cloud.Offering) ([]cloud
 	return quotes, nil
 }
 
+func (p *instant) Name(context.Context, []cloud.Instance) error { return nil }
+
 func (p *instant) Console(context.Context, string) (string, error) { return "", nil }
 
 var _ cloud.Provider = (*instant)(nil)

@@ -69,10 +69,13 @@ type Quote struct {
 }
 
 // Tags travel in the create call itself, so that an instance whose answer was
-// lost can still be traced to its cluster, node and launch.
+// lost can still be traced to its cluster, node and launch. Where one create
+// call makes several instances with the same tags (EC2), those that differ from
+// node to node are written by Name.
 const (
 	TagCluster    = "midair:cluster"
 	TagNode       = "midair:node"
+	TagNodes      = "midair:nodes" // the node set of the create call, a hostlist
 	TagGeneration = "midair:generation"
 	TagLaunch     = "midair:launch"
 	TagToken      = "midair:token"
@@ -119,6 +122,8 @@ type InstanceState string
 const (
 	Pending      InstanceState = "pending"
 	Running      InstanceState = "running"
+	Stopping     InstanceState = "stopping" // also on its way into hibernation
+	Stopped      InstanceState = "stopped"  // also hibernated: only its disks are billed
 	ShuttingDown InstanceState = "shutting-down"
 	Terminated   InstanceState = "terminated"
 )
@@ -142,6 +147,8 @@ type Instance struct {
 	EndedAt    time.Time // zero while it is billed
 	Tags       map[string]string
 	StateCause string // why it ended, in the provider's words, if it says
+	// Reclaimed: the cloud took it back, such as by a spot interruption.
+	Reclaimed bool
 }
 
 // Live reports whether the instance is there and billed.
@@ -183,7 +190,9 @@ type Provider interface {
 
 	// List gives every instance tagged with the cluster, live or ended within
 	// about the last hour. It may lag behind Launch: absence is no proof. An
-	// odd item is left out and reported in the log, never an error for all.
+	// odd item is left out and reported in the log, never an error for all. An
+	// instance that has not been named yet has no Node, Generation or Launch,
+	// but its Token.
 	List(ctx context.Context, cluster string) ([]Instance, error)
 
 	// Terminate asks for the instances to be ended and returns when the cloud
@@ -195,6 +204,13 @@ type Provider interface {
 	// An offering that the provider does not sell is an error of class config
 	// naming it.
 	Quotes(ctx context.Context, offerings []Offering) ([]Quote, error)
+
+	// Name writes onto instances what their create call could not say of each:
+	// node, generation, launch and Tags. The caller makes it after every
+	// Launch, and again for live instances that List gives without a Node; a
+	// call may take long, since it is kept to the cloud's rate. Repeating it is
+	// harmless. A provider whose create call says everything does nothing.
+	Name(ctx context.Context, instances []Instance) error
 
 	// Console gives the last of the instance's boot output, for people to see
 	// why a node never registered. Empty without error where there is none.

@@ -58,8 +58,39 @@ type Hooks struct {
 // Provider is one cloud account or region, or the embedded local one.
 type Provider struct {
 	Name  string
-	Kind  string // "local"
+	Kind  string // "local" or "aws"
 	Local Local  // for kind local
+	AWS   AWS    // for kind aws
+}
+
+// AWS configures one account in one region.
+type AWS struct {
+	Region string
+	// Endpoint is the base URL of the API in place of AWS's own, for all of EC2,
+	// Service Quotas, the price list and STS: a VPC endpoint, or a stand-in.
+	Endpoint string
+	// Profile and CredentialsFile say where credentials come from; empty: the
+	// SDK's usual chain (environment, shared files, instance role).
+	Profile, CredentialsFile string
+	// LaunchTemplate is the name or id (lt-…) of the template every launch
+	// starts from, optionally with :VERSION; a pool may name its own.
+	LaunchTemplate string
+	Subnets        map[string][]string // zone → subnet ids
+	// SpotAllocation is EC2's word for how CreateFleet chooses among spot
+	// offerings; default price-capacity-optimized.
+	SpotAllocation string
+	// PriceFile is a JSON file of prices for where the price list cannot be
+	// reached; empty: none.
+	PriceFile    string
+	Reservations []Reservation // what the market "reserved" buys from
+}
+
+// Reservation is an On-Demand Capacity Reservation or a capacity block.
+type Reservation struct {
+	ID    string // cr-…
+	Type  string
+	Zone  string
+	Block bool // a capacity block
 }
 
 // Local configures the embedded provider, whose instances are network
@@ -90,9 +121,32 @@ type Pool struct {
 	Node      NodeSpec
 	Offerings []cloud.Offering // expanded and in order of preference: list entry by entry; within an entry market by market, then zone, then type
 	Weight    int              // Slurm's Weight for slurmconf; default 100
+	// Placement says how far apart the nodes of one job may be.
+	Placement Placement
+	// Locality (by zone) and Interconnect (by type) are factors on the price for
+	// comparing offerings, not for the bill: 0.8 makes an offering count as a
+	// fifth cheaper because the data is there or the fabric is fast. A zone or
+	// type that is not in them has 1.
+	Locality, Interconnect map[string]float64
+	AWS                    PoolAWS // for a provider of kind aws
 	// SuspendTime, ResumeTimeout and SuspendTimeout of the pool's partition, for
 	// slurmconf; the names and meanings are Slurm's.
 	SuspendTime, ResumeTimeout, SuspendTimeout time.Duration
+}
+
+// Placement is how far apart the nodes of a multi-node job may be.
+type Placement string
+
+// The placements.
+const (
+	PlaceAny   Placement = "any"   // several zones and types may be mixed
+	PlaceZone  Placement = "zone"  // one type in one zone; the default
+	PlaceGroup Placement = "group" // the same, and the launch template has a placement group
+)
+
+// PoolAWS is what a pool says to a provider of kind aws.
+type PoolAWS struct {
+	LaunchTemplate string // in place of the provider's; empty: that one
 }
 
 // NodeSpec is what a pool promises to Slurm about each of its nodes.
@@ -125,7 +179,26 @@ type Tier struct {
 	Name       string
 	QOS        []string // in lower case, as Slurm keeps them
 	Partitions []string // those that are no pool's are on the premises
+	// Markets in the order in which they are tried; empty: as the pool's
+	// offerings list them. A market that is not in it is not bought on.
+	Markets []cloud.Market
+	// WhenOutOfStock says what happens when the first market has nothing left.
+	WhenOutOfStock WhenOut
+	// FallbackAfter is how long a job waits on its first market (fallback);
+	// DeadlineMargin is how long before the last moment at which a job can
+	// start and still meet its deadline the others are tried (deadline).
+	FallbackAfter, DeadlineMargin time.Duration
 }
+
+// WhenOut is a tier's policy when its first market is out of stock.
+type WhenOut string
+
+// The policies.
+const (
+	Fallback WhenOut = "fallback" // the other markets too, once the job has waited for FallbackAfter; the default, with 0
+	Pause    WhenOut = "pause"    // only the first market: the job waits until capacity memory ends
+	Deadline WhenOut = "deadline" // the other markets only when the job's deadline needs it
+)
 
 // Retry bounds what happens to a job whose nodes could not be had: it is
 // requeued with a start time of now + First, doubling up to Max, at most Rounds
@@ -139,6 +212,10 @@ type Retry struct {
 // first failure, doubling with each further one in a row, up to Max.
 type Memory struct {
 	First, Max time.Duration
+	// InitFailures is how many launches in a row must fail to become nodes
+	// before their offering is passed over; default 3. After that one launch at
+	// a time tries it until one succeeds.
+	InitFailures int
 }
 
 // Reconcile bounds the reconciler.

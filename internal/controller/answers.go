@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/midair-hpc/midair/internal/cloud"
@@ -32,6 +33,8 @@ func (c *Controller) bought(ctx context.Context, results []result) {
 		closed    []string
 		memory    = map[memoryKey]ledger.MemoryEntry{}
 		forget    = map[memoryKey]bool{}
+
+		byProvider = map[string][]cloud.Instance{}
 	)
 	for _, r := range results {
 		in := c.intents[r.token]
@@ -48,6 +51,7 @@ func (c *Controller) bought(ctx context.Context, results []result) {
 			r.res = cloud.LaunchResult{Shortfalls: []cloud.Shortfall{{Offering: in.Offerings[0], Nodes: len(in.Nodes), Err: e}}}
 		}
 		closed = append(closed, r.token)
+		byProvider[in.Provider] = append(byProvider[in.Provider], r.res.Instances...)
 		for _, i := range r.res.Instances {
 			instances = append(instances, c.toLedger(in, i))
 			forget[memoryKey{in.Provider, i.Offering}] = true
@@ -101,6 +105,9 @@ func (c *Controller) bought(ctx context.Context, results []result) {
 	}
 	for i := range instances {
 		c.link(ctx, &instances[i])
+	}
+	for p, list := range byProvider {
+		c.name(ctx, p, slices.DeleteFunc(list, func(i cloud.Instance) bool { return !i.Live() }))
 	}
 }
 

@@ -218,6 +218,8 @@ func (m *memoryCloud) Quotes(_ context.Context, offerings []cloud.Offering) ([]c
 	return quotes, nil
 }
 
+func (m *memoryCloud) Name(ctx context.Context, _ []cloud.Instance) error { return ctx.Err() }
+
 func (m *memoryCloud) Console(ctx context.Context, _ string) (string, error) {
 	if e := m.hung(ctx); e != nil {
 		return "", e

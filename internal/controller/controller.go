@@ -71,7 +71,9 @@ type Controller struct {
 	ended     chan termination
 	lists     chan listing
 	questions chan *waiter
+	named     chan []instanceKey
 
+	naming      map[instanceKey]bool      // their Name call is on its way
 	terminating map[instanceKey]time.Time // not asked to end again before this
 	listing     bool
 	sightings   map[string]time.Time // reconciler's first looks
@@ -138,6 +140,8 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		ended:       make(chan termination, 16),
 		lists:       make(chan listing, 1),
 		questions:   make(chan *waiter, 64),
+		named:       make(chan []instanceKey, 64),
+		naming:      map[instanceKey]bool{},
 		terminating: map[instanceKey]time.Time{},
 		sightings:   map[string]time.Time{},
 		started:     o.Now(),
@@ -262,6 +266,8 @@ func (c *Controller) Run(ctx context.Context, wake <-chan struct{}) error {
 			c.listed(ctx, l)
 		case w := <-c.questions:
 			c.hear(w)
+		case keys := <-c.named:
+			c.wereNamed(keys)
 		case <-timer.C:
 		}
 		c.drain(ctx)
@@ -278,6 +284,8 @@ func (c *Controller) drain(ctx context.Context) {
 			c.terminated(ctx, t)
 		case w := <-c.questions:
 			c.hear(w)
+		case keys := <-c.named:
+			c.wereNamed(keys)
 		default:
 			return
 		}

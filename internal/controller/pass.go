@@ -93,6 +93,7 @@ func List(ctx context.Context, providers map[string]cloud.Provider, cluster stri
 func (c *Controller) listed(ctx context.Context, l listing) {
 	c.listing = false
 	c.learnAddresses(ctx, l)
+	c.nameUnnamed(ctx, l)
 	if !l.pass {
 		return
 	}

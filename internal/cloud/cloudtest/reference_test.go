@@ -271,6 +271,9 @@ func (h *handle) Quotes(ctx context.Context, offerings []cloud.Offering) ([]clou
 	return quotes, nil
 }
 
+// Name has nothing to do: the create call says everything.
+func (h *handle) Name(ctx context.Context, _ []cloud.Instance) error { return ctx.Err() }
+
 func (h *handle) Console(ctx context.Context, id string) (string, error) {
 	a := h.reference
 	a.mu.Lock()

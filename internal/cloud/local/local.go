@@ -250,6 +250,10 @@ func (p *Provider) sold(o cloud.Offering) (config.LocalType, error) {
 // consoleSize is how much of the console is given, as much as EC2 gives.
 const consoleSize = 64 << 10
 
+// Name implements cloud.Provider. It has nothing to do: every instance carries
+// its own tags from the start.
+func (p *Provider) Name(ctx context.Context, _ []cloud.Instance) error { return ctx.Err() }
+
 // Console implements cloud.Provider: the output of the instance's init and
 // slurmd, at most the last 64 KiB.
 func (p *Provider) Console(ctx context.Context, id string) (string, error) {
