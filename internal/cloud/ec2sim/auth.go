@@ -1,6 +1,7 @@
 package ec2sim
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func (s *Sim) authenticate(r *http.Request, service string, now time.Time) (call
 		return c, badScope(service, "Credential should be scoped to correct service: '"+service+"'.")
 	case service != "pricing" && service != "sts" && c.region != s.cat.Region:
 		return c, badScope(service, "Credential should be scoped to a valid region, not '"+c.region+"'.")
-	case !known.Expires.IsZero() && !now.Before(known.Expires):
+	case s.expired[c.key], !known.Expires.IsZero() && !now.Before(known.Expires):
 		return c, expired(service)
 	}
 	return c, nil
@@ -99,4 +100,63 @@ func expired(service string) *Error {
 		return fail("ExpiredToken", "The security token included in the request is expired")
 	}
 	return fail("ExpiredTokenException", "The security token included in the request is expired")
+}
+
+// unauthorized is what IAM says of an action that is denied.
+func (s *Sim) unauthorized(service string, who caller, action string) *Error {
+	message := fmt.Sprintf("User: %s is not authorized to perform: %s:%s because no identity-based policy allows the %s:%s action", s.user(), service, action, service, action)
+	switch service {
+	case "ec2":
+		return fail("UnauthorizedOperation", "You are not authorized to perform this operation. %s", message)
+	case "sts":
+		return fail("AccessDenied", "%s", message)
+	}
+	return fail("AccessDeniedException", "%s", message)
+}
+
+// ExpireCredential makes a session end now.
+func (s *Sim) ExpireCredential(accessKeyID string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.creds[accessKeyID]; !ok {
+		return fmt.Errorf("expire credential: the access key %q is not known", accessKeyID)
+	}
+	s.expired[accessKeyID] = true
+	return s.saveAll()
+}
+
+// RenewCredentials takes ExpireCredential back.
+func (s *Sim) RenewCredentials() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.expired)
+	return s.saveAll()
+}
+
+// Deny has actions refused to everybody, as by a policy; Allow takes it back.
+func (s *Sim) Deny(actions ...string) error {
+	for _, a := range actions {
+		if !known(a) {
+			return fmt.Errorf("deny %s: the stand-in has no such action; it has %s", a, strings.Join(Actions(), ", "))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range actions {
+		s.denied[a] = true
+	}
+	return s.saveAll()
+}
+
+// Allow lets denied actions pass again: these, or all.
+func (s *Sim) Allow(actions ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(actions) == 0 {
+		clear(s.denied)
+	}
+	for _, a := range actions {
+		delete(s.denied, a)
+	}
+	return s.saveAll()
 }

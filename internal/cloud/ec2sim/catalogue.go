@@ -112,7 +112,6 @@ type Reservation struct {
 	Zone  string    `yaml:"zone" json:"zone"`
 	Count int       `yaml:"count" json:"count"`
 	Block bool      `yaml:"block" json:"block"`
-	Open  bool      `yaml:"open" json:"open"` // also for instances that do not name it
 	Start time.Time `yaml:"start" json:"start,omitzero"`
 	End   time.Time `yaml:"end" json:"end,omitzero"`
 	// EndIn says End as a time from now, for examples that never grow old.

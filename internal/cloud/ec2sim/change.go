@@ -99,6 +99,8 @@ func (s *Sim) createTags(c *call) op {
 			for _, key := range slices.Sorted(maps.Keys(list)) {
 				i.Pending = append(i.Pending, tagWrite{now.Add(s.lag.Tags), key, list[key]})
 			}
+			s.planBoot(i, now)
+			s.touch(i)
 		}
 		return &createTagsReply{true}, nil
 	}

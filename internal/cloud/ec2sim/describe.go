@@ -100,7 +100,7 @@ func (s *Sim) describe(i *instance, now time.Time) instanceXML {
 	t := s.types[i.Offering.Type]
 	st := stateOf(i.State)
 	x := instanceXML{
-		ID: i.ID, Image: i.Data.Image, State: &st, Transition: i.Transition, Index: i.Index, Type: i.Offering.Type, LaunchTime: stamp(i.CreatedAt),
+		ID: i.ID, Image: i.Data.Image, State: &st, Transition: i.Transition, Index: i.Index, Type: i.Offering.Type, LaunchTime: stamp(i.LaunchedAt),
 		Placement:  &placementXML{i.Offering.Zone, s.zoneID(i.Offering.Zone), i.Data.PlacementGroup, "default"},
 		Monitoring: "disabled", Architecture: t.arch(), RootDeviceType: "ebs", RootDevice: "/dev/xvda", Virtualization: "hvm", Hypervisor: "xen",
 		SpotRequest: i.SpotRequest, Token: i.Token, Cores: t.cores(), Threads: max(1, t.VCPUs/t.cores()),
@@ -199,6 +199,7 @@ func (s *Sim) put(reply *describeInstancesReply, i *instance, now time.Time) {
 		k++
 	}
 	reply.Reservations[k].Instances = append(reply.Reservations[k].Instances, s.describe(i, now))
+	s.oddly(&reply.Reservations[k].Instances[len(reply.Reservations[k].Instances)-1], i.Offering)
 }
 
 // find gives the instances of ids. One that is not to be seen is an error for

@@ -110,7 +110,6 @@ func among(list []string, value string) bool { return len(list) == 0 || slices.C
 type page struct {
 	max  int // 0: all
 	from int
-	bad  bool
 }
 
 func readPage(f *form, least, most int) page {
@@ -119,18 +118,21 @@ func readPage(f *form, least, most int) page {
 		f.bad(fail("InvalidParameterValue", "Value ( %d ) for parameter maxResults is invalid. Expecting a value between %d and %d.", p.max, least, most))
 	}
 	if t := f.str("NextToken"); t != "" {
-		b, err := base64.RawURLEncoding.DecodeString(t)
-		p.from, p.bad = 0, true
-		if err == nil {
-			if p.from, err = strconv.Atoi(string(b)); err == nil && p.from >= 0 {
-				p.bad = false
-			}
-		}
-		if p.bad {
+		var ok bool
+		if p.from, ok = readToken(t); !ok {
 			f.bad(fail("InvalidNextToken", "The token '%s' is invalid", t))
 		}
 	}
 	return p
+}
+
+func readToken(t string) (int, bool) {
+	b, err := base64.RawURLEncoding.DecodeString(t)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.Atoi(string(b))
+	return n, err == nil && n >= 0
 }
 
 func pageToken(n int) string { return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(n))) }

@@ -197,7 +197,7 @@ func (s *Sim) createFleet(c *call) op {
 			}
 		}
 		if r.token != "" {
-			s.tokens[fleetToken(r.token)] = &token{Params: c.params, IDs: made, Reply: reply, Created: now}
+			s.remember(fleetToken(r.token), &token{Params: c.params, IDs: made, Reply: reply, Created: now})
 		}
 		return reply, nil
 	}

@@ -38,7 +38,8 @@ type instance struct {
 	Token       string // client token
 	Index       int    // in its launch
 	CreatedAt   time.Time
-	Template    string // lt-…
+	LaunchedAt  time.Time // CreatedAt, or when it was started last
+	Template    string    // lt-…
 	Version     int
 	Data        TemplateVersion
 	CapacityID  string // cr-…, with market reserved
@@ -54,9 +55,12 @@ type instance struct {
 	EndedAt    time.Time
 	Next       State // at NextAt, if that is not zero
 	NextAt     time.Time
-	// InterruptAt is when the cloud takes a spot instance back.
+	// InterruptAt is when the cloud takes a spot instance back, or that of a
+	// capacity block.
 	InterruptAt time.Time
+	NoBoot      bool // the fault: it runs without becoming a node
 
+	machine
 	place int // in the queue; -1: not in it
 }
 
@@ -78,7 +82,7 @@ func (i *instance) counts() bool { return i.State == cloud.Pending || i.State ==
 // dueAt is when the next thing happens to it by itself; zero: never.
 func (i *instance) dueAt() time.Time {
 	var at time.Time
-	for _, t := range []time.Time{i.NextAt, i.InterruptAt} {
+	for _, t := range []time.Time{i.NextAt, i.InterruptAt, i.BootAt} {
 		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
 			at = t
 		}
@@ -95,6 +99,9 @@ func (s *Sim) move(i *instance, to State, now time.Time) {
 	i.State, i.Next, i.NextAt = to, "", time.Time{}
 	if held != i.holdsCapacity() {
 		s.inUse[i.Offering] += sign(i.holdsCapacity())
+		if i.CapacityID != "" {
+			s.reserved[i.CapacityID] += sign(i.holdsCapacity())
+		}
 	}
 	if counted != i.counts() {
 		s.count(i, sign(i.counts()))
@@ -104,15 +111,22 @@ func (s *Sim) move(i *instance, to State, now time.Time) {
 	case cloud.Pending:
 		then(cloud.Running, s.delays.Pending)
 	case cloud.ShuttingDown:
-		i.EndedAt, i.InterruptAt = now, time.Time{}
-		then(cloud.Terminated, s.delays.ShuttingDown)
+		i.EndedAt, i.InterruptAt, i.BootAt = now, time.Time{}, time.Time{}
+		after := s.delays.ShuttingDown
+		if f := s.instanceFault(i.Offering, func(f *Fault) bool { return f.SlowTerminate != 0 }); f != nil {
+			after += time.Duration(f.SlowTerminate)
+		}
+		then(cloud.Terminated, after)
+	case cloud.Running:
+		s.planBoot(i, now)
 	case cloud.Stopping:
-		i.InterruptAt = time.Time{}
+		i.BootAt = time.Time{}
 		then(cloud.Stopped, s.delays.Stopping)
 	case cloud.Terminated:
 		s.subnets[i.Subnet].give(i.Addr)
 	}
 	s.schedule(i)
+	s.touch(i)
 }
 
 func sign(up bool) int {
@@ -147,6 +161,10 @@ func (s *Sim) end(i *instance, now time.Time, code, reason string) {
 const (
 	userShutdown   = "Client.UserInitiatedShutdown"
 	spotTerminated = "Server.SpotInstanceTermination"
+	hostFailed     = "Server.InternalError"
+	ownShutdown    = "Client.InstanceInitiatedShutdown"
+	// What EC2 says at the end of a capacity block is not documented.
+	blockEnded = "Server.CapacityBlockExpiration"
 )
 
 // settle lets everything happen that is due, in order of time.
@@ -166,7 +184,21 @@ func (s *Sim) step(i *instance, at time.Time) {
 	case i.State == cloud.Terminated:
 		s.forget(i)
 	case !i.InterruptAt.IsZero() && !i.InterruptAt.After(at):
+		if i.Block {
+			s.end(i, at, blockEnded, "The capacity block has ended")
+			return
+		}
 		s.end(i, at, spotTerminated, "Spot instance termination")
+	case !i.BootAt.IsZero() && !i.BootAt.After(at):
+		i.BootAt = time.Time{}
+		s.power(i, true)
+		s.schedule(i)
+		s.touch(i)
+	case (i.Next == cloud.Terminated || i.Next == cloud.Stopped) && s.powered(i):
+		// It comes to that when its machine is gone.
+		i.NextAt = time.Time{}
+		s.power(i, false)
+		s.schedule(i)
 	default:
 		s.move(i, i.Next, at)
 	}
@@ -180,9 +212,13 @@ func (s *Sim) forget(i *instance) {
 	if i.place >= 0 {
 		heap.Remove(&s.due, i.place)
 	}
-	if t := s.tokens[runToken(i.Token)]; t != nil {
-		delete(s.tokens, runToken(i.Token))
+	for _, key := range []string{runToken(i.Token), fleetToken(i.Token)} {
+		if t := s.tokens[key]; t != nil && slices.Contains(t.IDs, i.ID) {
+			delete(s.tokens, key)
+			s.changed = true
+		}
 	}
+	s.touch(i)
 }
 
 // schedule puts an instance into the queue at its place.

@@ -40,6 +40,13 @@ func (s *Sim) room(w wish, n int, now time.Time) (int, *Error) {
 		return 0, fail("Unsupported", "The requested configuration is currently not supported. Please check the documentation for supported configurations.")
 	}
 	got, short := n, (*Error)(nil)
+	most := n
+	if f := s.offerFault(s.action, o); f != nil {
+		if f.Error != "" {
+			return 0, f.failure()
+		}
+		most = *f.AtMost
+	}
 	limit := func(free int, e func() *Error) {
 		if free < got {
 			got, short = max(0, free), e()
@@ -50,10 +57,11 @@ func (s *Sim) room(w wish, n int, now time.Time) (int, *Error) {
 		quota := s.quota(q.Code)
 		limit((quota-s.vcpus[q.Code])/t.VCPUs, func() *Error { return overQuota(q, quota) })
 	}
-	sub := s.subnets[w.subnet]
-	limit(sub.free(), func() *Error {
-		return fail("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", sub.ID)
-	})
+	if sub := s.subnets[w.subnet]; sub != nil {
+		limit(sub.free(), func() *Error {
+			return fail("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", sub.ID)
+		})
+	}
 	if r := w.reservation; r != nil {
 		limit(s.reservationFree(r), func() *Error {
 			return fail("ReservationCapacityExceeded", "The requested reservation does not have sufficient compatible and available capacity for this request.")
@@ -61,6 +69,7 @@ func (s *Sim) room(w wish, n int, now time.Time) (int, *Error) {
 	} else {
 		limit(s.capacityOf(o)-s.inUse[o], func() *Error { return outOfStock(o, s.cat.Zones) })
 	}
+	limit(most, func() *Error { return outOfStock(o, s.cat.Zones) })
 	return got, short
 }
 
@@ -105,7 +114,7 @@ func (s *Sim) create(w wish, n, index int, now time.Time) []*instance {
 		s.seq++
 		i := &instance{
 			ID: s.newID("i"), Seq: s.seq, Reservation: reservation, Offering: w.offering, Subnet: w.subnet,
-			Addr: s.subnets[w.subnet].take(), Token: w.token, Index: index + k, CreatedAt: now,
+			Addr: s.subnets[w.subnet].take(), Token: w.token, Index: index + k, CreatedAt: now, LaunchedAt: now,
 			Template: w.template, Version: w.version, Data: w.data, Tags: maps.Clone(w.tags), State: cloud.Stopped, place: -1,
 		}
 		if w.reservation != nil {
@@ -114,22 +123,16 @@ func (s *Sim) create(w wish, n, index int, now time.Time) []*instance {
 		if w.offering.Market == cloud.Spot {
 			i.SpotRequest = fmt.Sprintf("sir-%08x", uint32(s.rand.Uint64()))
 		}
+		i.NoBoot = s.instanceFault(i.Offering, func(f *Fault) bool { return f.NoBoot }) != nil
+		if i.Block && !w.reservation.End.IsZero() {
+			i.InterruptAt = w.reservation.End.Add(-blockEnding)
+		}
 		s.instances[i.ID] = i
 		s.order = append(s.order, i)
 		s.move(i, cloud.Pending, now)
 		made = append(made, i)
 	}
 	return made
-}
-
-func (s *Sim) reservationFree(r *Reservation) int {
-	free := r.Count
-	for _, i := range s.order {
-		if i.CapacityID == r.ID && i.holdsCapacity() {
-			free--
-		}
-	}
-	return free
 }
 
 // token is what a client token has bought.
@@ -154,4 +157,9 @@ func (s *Sim) repeated(key string, c *call) (*token, *Error) {
 		return nil, fail("IdempotentParameterMismatch", "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).")
 	}
 	return t, nil
+}
+
+func (s *Sim) remember(key string, t *token) {
+	s.tokens[key] = t
+	s.changed = true
 }

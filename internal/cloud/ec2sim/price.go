@@ -19,11 +19,16 @@ type pricePoint struct {
 
 // SetSpotPrice changes the spot price of a type in a zone from now on, in USD
 // per hour.
-func (s *Sim) SetSpotPrice(typ, zone string, price float64) {
+func (s *Sim) SetSpotPrice(typ, zone string, price float64) (err error) {
+	if t := s.types[typ]; t == nil || !t.soldIn(zone) || t.Spot == 0 || price <= 0 {
+		return fmt.Errorf("set spot price: %s is not sold as spot in zone %q, or %g is no price", typ, zone, price)
+	}
 	s.locked(func(now time.Time) {
 		key := typ + "/" + zone
 		s.prices[key] = append(s.prices[key], pricePoint{now, price})
+		err = s.saveAll()
 	})
+	return err
 }
 
 // priceOf is the price of an offering in USD per hour.

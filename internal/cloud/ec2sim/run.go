@@ -128,7 +128,7 @@ func (s *Sim) reserve(w *wish, r runRequest, now time.Time) *Error {
 	res := s.reservation(r.reservation)
 	switch {
 	case res == nil:
-		return fail("InvalidCapacityReservationId.NotFound", "The capacity reservation ID '%s' does not exist", r.reservation)
+		return noReservation(r.reservation)
 	case reservationState(res, now) != "active":
 		return fail("InvalidCapacityReservationState", "The capacity reservation '%s' is not active", res.ID)
 	case w.offering.Market == cloud.Spot:
@@ -167,7 +167,7 @@ func (s *Sim) runInstances(c *call) op {
 		}
 		made := s.create(w, n, 0, now)
 		if r.token != "" {
-			s.tokens[runToken(r.token)] = &token{Params: c.params, IDs: ids(made), Created: now}
+			s.remember(runToken(r.token), &token{Params: c.params, IDs: ids(made), Created: now})
 		}
 		return s.runReply(made, now), nil
 	}
@@ -222,7 +222,10 @@ type runReply struct {
 }
 
 func (s *Sim) runReply(made []*instance, now time.Time) *runReply {
-	r := &runReply{reservationXML{ID: made[0].Reservation, Owner: s.cat.Account}}
+	r := &runReply{reservationXML{Owner: s.cat.Account}}
+	if len(made) > 0 {
+		r.ID = made[0].Reservation
+	}
 	for _, i := range made {
 		r.Instances = append(r.Instances, s.describe(i, now))
 	}

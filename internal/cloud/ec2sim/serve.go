@@ -1,11 +1,11 @@
 package ec2sim
 
 import (
-	"encoding/xml"
-	"fmt"
+	"context"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,7 +16,7 @@ const apiVersion = "2016-11-15"
 // maxBody bounds a request. EC2 takes less.
 const maxBody = 4 << 20
 
-// call is one request to EC2 that has been read.
+// call is one request to EC2.
 type call struct {
 	*form
 	params string // all parameters in order, to compare repeats with
@@ -28,26 +28,56 @@ type call struct {
 // <ActionResponse>.
 type op func(now time.Time) (reply any, err *Error)
 
-// actions are what the stand-in has of EC2. Each reads its parameters and gives
-// what to do.
-func (s *Sim) actions() map[string]func(*call) op {
-	return map[string]func(*call) op{
-		"RunInstances":             s.runInstances,
-		"CreateFleet":              s.createFleet,
-		"DescribeInstances":        s.describeInstances,
-		"TerminateInstances":       s.terminateInstances,
-		"CreateTags":               s.createTags,
-		"DescribeInstanceTypes":    s.describeInstanceTypes,
-		"DescribeSpotPriceHistory": s.describeSpotPriceHistory,
-		"DescribeSubnets":          s.describeSubnets,
-		"DescribeLaunchTemplates":  s.describeLaunchTemplates,
-	}
+// reader reads the parameters of an action and gives what to do.
+type reader func(s *Sim, c *call) op
+
+// readers are what the stand-in has of EC2.
+var readers = map[string]reader{
+	"RunInstances":                   (*Sim).runInstances,
+	"CreateFleet":                    (*Sim).createFleet,
+	"DescribeInstances":              (*Sim).describeInstances,
+	"TerminateInstances":             (*Sim).terminateInstances,
+	"StopInstances":                  (*Sim).stopInstances,
+	"StartInstances":                 (*Sim).startInstances,
+	"CreateTags":                     (*Sim).createTags,
+	"DescribeTags":                   (*Sim).describeTags,
+	"GetConsoleOutput":               (*Sim).getConsoleOutput,
+	"DescribeInstanceTypes":          (*Sim).describeInstanceTypes,
+	"DescribeInstanceTypeOfferings":  (*Sim).describeInstanceTypeOfferings,
+	"DescribeSpotPriceHistory":       (*Sim).describeSpotPriceHistory,
+	"DescribeSubnets":                (*Sim).describeSubnets,
+	"DescribeAvailabilityZones":      (*Sim).describeAvailabilityZones,
+	"DescribeRegions":                (*Sim).describeRegions,
+	"DescribeLaunchTemplates":        (*Sim).describeLaunchTemplates,
+	"DescribeLaunchTemplateVersions": (*Sim).describeLaunchTemplateVersions,
+	"DescribeCapacityReservations":   (*Sim).describeCapacityReservations,
 }
 
+// Actions are the names of what the stand-in serves, of all services.
+func Actions() []string {
+	var names []string
+	for name := range readers {
+		names = append(names, name)
+	}
+	for name := range jsonActions {
+		names = append(names, name)
+	}
+	names = append(names, "GetCallerIdentity")
+	slices.Sort(names)
+	return names
+}
+
+func known(action string) bool { return slices.Contains(Actions(), action) }
+
+// serveAPI tells by the request's form which service is asked.
 func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		s.answerError(w, fail("InvalidRequest", "The request could not be read: %v", err))
+		return
+	}
+	if target := r.Header.Get("X-Amz-Target"); target != "" {
+		s.serveJSON(w, r, target, body)
 		return
 	}
 	values, err := url.ParseQuery(string(body))
@@ -55,25 +85,89 @@ func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request) {
 		s.answerError(w, fail("MalformedQueryString", "The query string contains a syntax error"))
 		return
 	}
+	// Old clients may have the query in the address.
+	for name, vs := range r.URL.Query() {
+		values[name] = append(values[name], vs...)
+	}
+	if values.Get("Version") == stsVersion {
+		s.serveSTS(w, r, values)
+		return
+	}
 	s.serveEC2(w, r, values)
 }
 
 func (s *Sim) serveEC2(w http.ResponseWriter, r *http.Request, values url.Values) {
+	var reply any
 	c, do, e := s.decode(values)
+	f, refused := s.admit(r, "ec2", c, values.Get("Action"))
+	if refused != nil {
+		s.answerError(w, refused)
+		return
+	}
+	if f != nil && !f.After && !s.meet(w, r.Context(), f) {
+		return
+	}
 	if e == nil {
-		var reply any
-		s.locked(func(now time.Time) {
-			s.calls[c.action]++
-			if c.caller, e = s.authenticate(r, "ec2", now); e == nil {
-				reply, e = s.carryOut(c, do, now)
-			}
-		})
-		if e == nil {
-			s.answer(w, c.action, reply)
+		s.locked(func(now time.Time) { reply, e = s.carryOut(c, do, now) })
+	}
+	if f != nil && f.After && !s.meet(w, r.Context(), f) {
+		return
+	}
+	if e != nil {
+		s.answerError(w, e)
+		return
+	}
+	s.answer(w, c.action, reply)
+}
+
+// admit counts a call and lets it in: by who asks, what they may, and how often.
+// It gives the fault that the call is to meet.
+func (s *Sim) admit(r *http.Request, service string, c *call, action string) (f *Fault, e *Error) {
+	s.locked(func(now time.Time) {
+		s.calls[action]++
+		var who caller
+		if who, e = s.authenticate(r, service, now); e != nil {
 			return
 		}
+		if s.denied[action] {
+			e = s.unauthorized(service, who, action)
+			return
+		}
+		if c != nil {
+			c.caller = who
+			if s.throttled(c, now) {
+				e = fail("RequestLimitExceeded", "Request limit exceeded.")
+				return
+			}
+		}
+		f = s.callFault(action)
+	})
+	return f, e
+}
+
+// meet lets a call meet a fault. It reports whether the call goes on.
+func (s *Sim) meet(w http.ResponseWriter, ctx context.Context, f *Fault) bool {
+	switch {
+	case f.Cut:
+		panic(http.ErrAbortHandler)
+	case f.Error != "":
+		e := f.failure()
+		if strings.Contains(w.Header().Get("Content-Type"), "json") {
+			s.answerJSONError(w, e)
+		} else {
+			s.answerError(w, e)
+		}
+		return false
 	}
-	s.answerError(w, e)
+	t := time.NewTimer(time.Duration(f.Hang))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+	case <-s.closed:
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // decode reads a request up to the point where the cloud itself is needed.
@@ -82,7 +176,7 @@ func (s *Sim) decode(values url.Values) (*call, op, *Error) {
 	if e != nil {
 		return nil, nil, e
 	}
-	read, ok := s.actions()[f.action]
+	read, ok := readers[f.action]
 	if !ok {
 		return nil, nil, fail("InvalidAction", "The action %s is not valid for this web service", f.action)
 	}
@@ -90,14 +184,11 @@ func (s *Sim) decode(values url.Values) (*call, op, *Error) {
 		return nil, nil, fail("InvalidAction", "The API version %s is not valid; this is %s", v, apiVersion)
 	}
 	c := &call{form: f, params: canonical(values), dryRun: f.bool("DryRun")}
-	do := read(c)
-	if f.err != nil {
-		return nil, nil, f.err
-	}
+	do := read(s, c)
 	if unread := f.unread(); len(unread) > 0 {
-		return nil, nil, fail("UnknownParameter", "The parameter %s is not recognized", unread[0])
+		return c, nil, fail("UnknownParameter", "The parameter %s is not recognized", unread[0])
 	}
-	return c, do, nil
+	return c, do, f.err
 }
 
 // canonical gives a request's parameters in one order. DryRun is no part of
@@ -119,59 +210,11 @@ func (s *Sim) carryOut(c *call, do op, now time.Time) (any, *Error) {
 	if c.dryRun {
 		return nil, fail("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
 	}
-	return do(now)
-}
-
-func (s *Sim) requestID() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a, b := s.rand.Uint64(), s.rand.Uint64()
-	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", uint32(a>>32), uint16(a>>16), uint16(a), uint16(b>>48), b&(1<<48-1))
-}
-
-func (s *Sim) answer(w http.ResponseWriter, action string, reply any) {
-	id := s.requestID()
-	var b strings.Builder
-	b.WriteString(xml.Header)
-	fmt.Fprintf(&b, `<%sResponse xmlns="http://ec2.amazonaws.com/doc/%s/"><requestId>%s</requestId>`, action, apiVersion, id)
-	if reply != nil {
-		text, err := xml.Marshal(reply)
-		if err != nil {
-			s.log.Error("encode an answer", "action", action, "err", err)
-			s.answerError(w, fail("InternalError", "An internal error has occurred"))
-			return
-		}
-		// The reply's own element gives way to the one of the answer.
-		b.Write(inner(text))
+	s.action = c.action
+	reply, e := do(now)
+	if err := s.save(); err != nil {
+		s.log.Error("write the cloud's state", "err", err)
+		return nil, fail("InternalError", "An internal error has occurred")
 	}
-	fmt.Fprintf(&b, "</%sResponse>", action)
-	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
-	w.Header().Set("X-Amzn-Requestid", id)
-	_, _ = io.WriteString(w, b.String())
-}
-
-// inner gives what is between an element's tags.
-func inner(text []byte) []byte {
-	t := string(text)
-	from, to := strings.IndexByte(t, '>')+1, strings.LastIndexByte(t, '<')
-	if to < from {
-		return nil
-	}
-	return text[from:to]
-}
-
-type errorReply struct {
-	XMLName   xml.Name `xml:"Response"`
-	Code      string   `xml:"Errors>Error>Code"`
-	Message   string   `xml:"Errors>Error>Message"`
-	RequestID string   `xml:"RequestID"`
-}
-
-func (s *Sim) answerError(w http.ResponseWriter, e *Error) {
-	id := s.requestID()
-	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
-	w.Header().Set("X-Amzn-Requestid", id)
-	w.WriteHeader(e.Status)
-	_, _ = io.WriteString(w, xml.Header)
-	_ = xml.NewEncoder(w).Encode(errorReply{Code: e.Code, Message: e.Message, RequestID: id})
+	return reply, e
 }
