@@ -132,6 +132,9 @@ func DefaultCatalogue() *Catalogue {
 	return c
 }
 
+// DefaultCatalogueText is the built-in catalogue as it is written.
+func DefaultCatalogueText() string { return string(builtin) }
+
 // LoadCatalogue reads a catalogue file.
 func LoadCatalogue(path string) (*Catalogue, error) {
 	b, err := os.ReadFile(path)

@@ -27,6 +27,7 @@ import (
 //	POST   /_sim/deny          {"actions": […]}, /_sim/allow the same
 //	POST   /_sim/expire        {"access_key": …}, /_sim/renew
 //	DELETE /_sim/calls         sets the counters to zero
+//	POST   /_sim/stop          ends all instances and the stand-in
 
 // control adds the control API.
 func (s *Sim) control(mux *http.ServeMux) {
@@ -85,6 +86,14 @@ func (s *Sim) control(mux *http.ServeMux) {
 	mux.HandleFunc("POST /_sim/expire", take(func(r onKey) (any, error) { return nil, s.ExpireCredential(r.AccessKey) }))
 	mux.HandleFunc("POST /_sim/renew", func(w http.ResponseWriter, _ *http.Request) { done(w, s.RenewCredentials()) })
 	mux.HandleFunc("DELETE /_sim/calls", func(w http.ResponseWriter, _ *http.Request) { s.ResetCalls(); done(w, nil) })
+	mux.HandleFunc("POST /_sim/stop", func(w http.ResponseWriter, r *http.Request) {
+		ended, err := s.Destroy(r.Context())
+		if err != nil {
+			done(w, err)
+			return
+		}
+		give(w, map[string]int{"ended": ended})
+	})
 	mux.HandleFunc("/_sim/", func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the control API has no "+r.Method+" "+r.URL.Path, http.StatusNotFound)
 	})

@@ -22,6 +22,8 @@ type Machines interface {
 	Alive(handle string) bool
 	// Console gives what the machine has printed.
 	Console(id string) (string, error)
+	// Remove takes away what all machines shared, after the last has ended.
+	Remove() error
 }
 
 // Machine is what an instance is to run on.
