@@ -109,6 +109,7 @@ type inst struct {
 	Addr     string `xml:"privateIpAddress"`
 	Zone     string `xml:"placement>availabilityZone"`
 	Type     string `xml:"instanceType"`
+	Launched string `xml:"launchTime"`
 	Life     string `xml:"instanceLifecycle"`
 	Reason   string `xml:"stateReason>code"`
 	Capacity string `xml:"capacityReservationId"`
