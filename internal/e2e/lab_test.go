@@ -90,6 +90,7 @@ func startLab(t *testing.T, o labOptions) *lab {
 	t.Cleanup(cancel)
 	c, err := testcluster.Start(ctx, testcluster.Options{
 		Programs: programs,
+		Root:     os.Getenv("MIDAIR_SLURM_ROOT"),
 		Midair:   strings.ReplaceAll(o.yaml, "RESUME_TIMEOUT", o.resumeTimeout),
 		Fragment: o.fragment,
 	})
