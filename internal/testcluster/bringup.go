@@ -80,6 +80,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	}
 	// Only files inside the private mounts are touched.
 	script := `set -e
+ln -sn /run/mysqld /run/mariadbd # where newer Slurm packages look for the socket
 mkdir -p /run/munge /run/mysqld /run/slurm /mnt/slurmd /mnt/mysql /mnt/home
 chown munge:munge /run/munge /etc/munge /etc/munge/munge.key; chmod 0700 /etc/munge
 chown mysql:mysql /run/mysqld /mnt/mysql
