@@ -35,8 +35,10 @@ build: ## build every program into build/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUILD)/midair ./midair
 	@cp contrib/job_submit.lua $(BUILD)/contrib/
 
-demo: deps build ## researchers' jobs burst onto nodes that did not exist, on a private Slurm
-	$(BUILD)/midair demo --output $(BUILD)/demo.json
+CLOUD ?= local
+
+demo: deps build ## researchers' jobs burst onto nodes that did not exist, on a private Slurm (CLOUD=ec2sim: on a stand-in for AWS)
+	$(BUILD)/midair demo --cloud $(CLOUD) --output $(BUILD)/demo.json
 
 test-unit: ## no root, no network, under a minute after compiling
 	$(GO) test -short ./...
