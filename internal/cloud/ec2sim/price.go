@@ -20,7 +20,7 @@ type pricePoint struct {
 // SetSpotPrice changes the spot price of a type in a zone from now on, in USD
 // per hour.
 func (s *Sim) SetSpotPrice(typ, zone string, price float64) (err error) {
-	if t := s.types[typ]; t == nil || !t.soldIn(zone) || t.Spot == 0 || price <= 0 {
+	if t := s.types[typ]; t == nil || !slices.Contains(s.cat.Zones, zone) || !t.soldIn(zone) || t.Spot == 0 || price <= 0 {
 		return fmt.Errorf("set spot price: %s is not sold as spot in zone %q, or %g is no price", typ, zone, price)
 	}
 	s.locked(func(now time.Time) {

@@ -67,6 +67,7 @@ func (s *Sim) describeLaunchTemplates(c *call) op {
 	ids, names := c.strs("LaunchTemplateId"), c.strs("LaunchTemplateName")
 	filters := readFilters(c.form, "launch-template-name", "tag", "tag-key", "create-time")
 	page := readPage(c.form, 1, 200)
+	c.ignore("IncludeManagedResources")
 	return func(time.Time) (any, *Error) {
 		for _, id := range ids {
 			if _, _, e := s.template(templateRef{id: id}); e != nil {

@@ -76,6 +76,7 @@ func (s *Sim) describeInstanceTypes(c *call) op {
 	names := c.strs("InstanceType")
 	f := readFilters(c.form, "instance-type", "current-generation", "bare-metal", "processor-info.supported-architecture", "supported-usage-class", "hibernation-supported")
 	page := readPage(c.form, 5, 100)
+	c.ignore("IncludeUnsupportedInRegion")
 	if len(names) > 100 {
 		c.bad(fail("InvalidParameterValue", "The request names more than 100 instance types"))
 	}
