@@ -136,7 +136,7 @@ func (s *Sim) admit(r *http.Request, body []byte, service string, c *call, actio
 		if c != nil {
 			c.caller = who
 			if s.throttled(c, now) {
-				e = fail("RequestLimitExceeded", "Request limit exceeded.")
+				e = fail("RequestLimitExceeded", "Request limit exceeded. Account %s has been throttled on ec2:%s because it exceeded its request rate limit.", s.cat.Account, action)
 				return
 			}
 		}
