@@ -1,64 +1,57 @@
 package spool
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"unicode/utf8"
+	"strconv"
+	"time"
 )
 
 // ErrTooLarge is in the chain of Write's error when the record is larger than
 // MaxSize; without its ResumeFile it may fit.
 var ErrTooLarge = errors.New("the record is too large")
 
-// file is a record as it lies on disk.
-type file struct {
-	Record
-	// Raw is the resume file where it is not UTF-8, which a JSON string cannot
-	// hold: users put what they like into a job's fields.
-	Raw []byte `json:"resume_file_base64,omitempty"`
+// magic starts every record; the format's version follows.
+const magic = "midair-request "
+
+// The keys of a record's head.
+const (
+	keyKind            = "kind"
+	keyAt              = "at"
+	keyNodes           = "nodes"
+	keyJob             = "job"
+	keySlurmConf       = "slurm-conf"
+	keyResumeFile      = "resume-file"
+	keyResumeFileError = "resume-file-error"
+)
+
+// encodeHead gives the text of a record up to the resume file, which follows as
+// it is.
+func encodeHead(r Record) []byte {
+	head := make([]byte, 0, 256+len(r.Nodes)) // mostly enough
+	head = append(strconv.AppendInt(append(head, magic...), Version, 10), '\n')
+	head = append(append(append(head, keyKind...), ' '), r.Kind...)
+	head = append(append(append(head, '\n'), keyAt...), ' ')
+	head = append(r.At.UTC().AppendFormat(head, time.RFC3339Nano), '\n')
+	head = appendText(head, keyNodes, r.Nodes)
+	head = appendNumber(head, keyJob, r.JobID)
+	head = appendText(head, keySlurmConf, r.SlurmConf)
+	head = appendText(head, keyResumeFileError, r.ResumeFileError)
+	head = appendNumber(head, keyResumeFile, len(r.ResumeFile))
+	return append(head, '\n')
 }
 
-// encode gives the text of a record, one line.
-func encode(r Record) ([]byte, error) {
-	f := file{Record: r}
-	f.Version = Version
-	if !utf8.ValidString(r.ResumeFile) {
-		f.ResumeFile, f.Raw = "", []byte(r.ResumeFile)
+func appendText(head []byte, key, value string) []byte {
+	if value == "" {
+		return head
 	}
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // a third of the size of some resume files
-	if err := e.Encode(f); err != nil {
-		return nil, fmt.Errorf("encode spool record: %w", err)
-	}
-	if text.Len() > MaxSize {
-		return nil, fmt.Errorf("encode spool record: %w: %d bytes, at most %d are read", ErrTooLarge, text.Len(), MaxSize)
-	}
-	return text.Bytes(), nil
+	head = append(append(head, key...), ' ')
+	return append(strconv.AppendQuote(head, value), '\n')
 }
 
-// Decode reads a record's text. The record has no Name. Keys that this version
-// does not know are ignored, a kind that it does not know is not.
-func Decode(text []byte) (Record, error) {
-	if len(text) > MaxSize {
-		return Record{}, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MaxSize)
+func appendNumber(head []byte, key string, n int) []byte {
+	if n <= 0 {
+		return head
 	}
-	var f file
-	if err := json.Unmarshal(text, &f); err != nil {
-		return Record{}, fmt.Errorf("it is no spool record: %w", err)
-	}
-	switch {
-	case f.Version != Version:
-		return Record{}, fmt.Errorf("its version is %d; this midair reads version %d", f.Version, Version)
-	case f.Kind == "":
-		return Record{}, errors.New("it has no kind")
-	case f.At.IsZero():
-		return Record{}, errors.New("it has no time")
-	}
-	if len(f.Raw) > 0 {
-		f.ResumeFile = string(f.Raw)
-	}
-	return f.Record, nil
+	head = append(append(head, key...), ' ')
+	return append(strconv.AppendInt(head, int64(n), 10), '\n')
 }
