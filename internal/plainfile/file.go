@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"syscall"
-	"unsafe"
 )
 
 // File is an open file. It must be closed; there is no finalizer.
@@ -56,11 +55,6 @@ func (f File) Write(p []byte) (int, error) {
 		done += n
 	}
 	return done, nil
-}
-
-// WriteString is Write for a text, which it does not copy.
-func (f File) WriteString(s string) (int, error) {
-	return f.Write(unsafe.Slice(unsafe.StringData(s), len(s))) // Write does not write to it
 }
 
 // Stat gives the file's inode.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 	"strings"
 	"time"
@@ -50,24 +51,28 @@ func decodeAny(text []byte) (Record, error) {
 	case n != Version:
 		return Record{}, fmt.Errorf("its version is %d; this midair reads versions 1 and %d", n, Version)
 	}
-	return decode2(rest)
+	return decode2(rest, crc32.ChecksumIEEE(text[:len(text)-len(rest)]))
 }
 
-// decode2 reads what follows the first line of a record of version 2.
-func decode2(rest []byte) (Record, error) {
+// decode2 reads what follows the first line of a record of version 2; sum is
+// the checksum so far.
+func decode2(rest []byte, sum uint32) (Record, error) {
 	r := Record{Version: Version}
-	body := 0 // bytes of resume file
+	var tail tail
 	seen := map[string]bool{}
 	for n := 2; ; n++ {
 		line, after, ended := bytes.Cut(rest, []byte("\n"))
 		if !ended {
 			return Record{}, fmt.Errorf("it is cut off in line %d", n)
 		}
+		key, value, ok := strings.Cut(string(line), " ")
+		if key != keySum {
+			sum = crc32.Update(sum, crc32.IEEETable, rest[:len(line)+1])
+		}
 		rest = after
 		if len(line) == 0 {
 			break
 		}
-		key, value, ok := strings.Cut(string(line), " ")
 		if !ok {
 			return Record{}, fmt.Errorf("line %d: want a key and a value, got %q", n, line)
 		}
@@ -75,19 +80,31 @@ func decode2(rest []byte) (Record, error) {
 			return Record{}, fmt.Errorf("line %d: %s is there twice", n, key)
 		}
 		seen[key] = true
-		if err := r.set(key, value, &body); err != nil {
+		if err := r.set(key, value, &tail); err != nil {
 			return Record{}, fmt.Errorf("line %d: read %s: %w", n, key, err)
 		}
 	}
-	if len(rest) != body {
-		return Record{}, fmt.Errorf("it should have %d bytes of resume file and has %d", body, len(rest))
+	sum = crc32.Update(sum, crc32.IEEETable, rest)
+	switch {
+	case len(rest) != tail.size:
+		return Record{}, fmt.Errorf("it should have %d bytes of resume file and has %d", tail.size, len(rest))
+	case !seen[keySum]:
+		return Record{}, errors.New("it has no sum")
+	case tail.sum != sum:
+		return Record{}, fmt.Errorf("it is damaged: its sum is %08x, it says %08x", sum, tail.sum)
 	}
 	r.ResumeFile = string(rest)
 	return r, nil
 }
 
+// tail is what the head says about the whole record.
+type tail struct {
+	size int    // bytes of resume file
+	sum  uint32 // checksum
+}
+
 // set takes over one line of the head.
-func (r *Record) set(key, value string, body *int) (err error) {
+func (r *Record) set(key, value string, t *tail) (err error) {
 	switch key {
 	case keyKind:
 		r.Kind = Kind(value)
@@ -102,7 +119,11 @@ func (r *Record) set(key, value string, body *int) (err error) {
 	case keyResumeFileError:
 		r.ResumeFileError, err = unquote(value)
 	case keyResumeFile:
-		*body, err = number(value)
+		t.size, err = number(value)
+	case keySum:
+		var sum uint64
+		sum, err = strconv.ParseUint(value, 16, 32)
+		t.sum = uint32(sum)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"hash/crc32"
 	"strconv"
 	"time"
 )
@@ -22,36 +23,45 @@ const (
 	keySlurmConf       = "slurm-conf"
 	keyResumeFile      = "resume-file"
 	keyResumeFileError = "resume-file-error"
+	keySum             = "sum"
 )
 
-// encodeHead gives the text of a record up to the resume file, which follows as
-// it is.
-func encodeHead(r Record) []byte {
-	head := make([]byte, 0, 256+len(r.Nodes)) // mostly enough
-	head = append(strconv.AppendInt(append(head, magic...), Version, 10), '\n')
-	head = append(append(append(head, keyKind...), ' '), r.Kind...)
-	head = append(append(append(head, '\n'), keyAt...), ' ')
-	head = append(r.At.UTC().AppendFormat(head, time.RFC3339Nano), '\n')
-	head = appendText(head, keyNodes, r.Nodes)
-	head = appendNumber(head, keyJob, r.JobID)
-	head = appendText(head, keySlurmConf, r.SlurmConf)
-	head = appendText(head, keyResumeFileError, r.ResumeFileError)
-	head = appendNumber(head, keyResumeFile, len(r.ResumeFile))
-	return append(head, '\n')
+// encode gives a record's text.
+func encode(r Record) []byte {
+	const most = 256 // bytes of what is neither nodes nor resume file, mostly
+	text := make([]byte, 0, most+len(r.Nodes)+len(r.ResumeFile))
+	text = append(strconv.AppendInt(append(text, magic...), Version, 10), '\n')
+	text = append(append(append(text, keyKind...), ' '), r.Kind...)
+	text = append(append(append(text, '\n'), keyAt...), ' ')
+	text = append(r.At.UTC().AppendFormat(text, time.RFC3339Nano), '\n')
+	text = appendText(text, keyNodes, r.Nodes)
+	text = appendNumber(text, keyJob, r.JobID)
+	text = appendText(text, keySlurmConf, r.SlurmConf)
+	text = appendText(text, keyResumeFileError, r.ResumeFileError)
+	text = appendNumber(text, keyResumeFile, len(r.ResumeFile))
+
+	before := len(text)
+	text = append(append(text, keySum...), " 00000000\n"...)
+	after := len(text)
+	text = append(append(text, '\n'), r.ResumeFile...)
+	sum := crc32.Update(crc32.ChecksumIEEE(text[:before]), crc32.IEEETable, text[after:])
+	hex := strconv.AppendUint(nil, uint64(sum), 16)
+	copy(text[after-1-len(hex):], hex)
+	return text
 }
 
-func appendText(head []byte, key, value string) []byte {
+func appendText(text []byte, key, value string) []byte {
 	if value == "" {
-		return head
+		return text
 	}
-	head = append(append(head, key...), ' ')
-	return append(strconv.AppendQuote(head, value), '\n')
+	text = append(append(text, key...), ' ')
+	return append(strconv.AppendQuote(text, value), '\n')
 }
 
-func appendNumber(head []byte, key string, n int) []byte {
+func appendNumber(text []byte, key string, n int) []byte {
 	if n <= 0 {
-		return head
+		return text
 	}
-	head = append(append(head, key...), ' ')
-	return append(strconv.AppendInt(head, int64(n), 10), '\n')
+	text = append(append(text, key...), ' ')
+	return append(strconv.AppendInt(text, int64(n), 10), '\n')
 }

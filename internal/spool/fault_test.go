@@ -17,7 +17,7 @@ import (
 
 func TestATemporaryThatACrashLeftIsNotRead(t *testing.T) {
 	dir := t.TempDir()
-	whole := textOf(Record{Kind: Resume, At: noon, Nodes: "a"})
+	whole := encode(Record{Kind: Resume, At: noon, Nodes: "a"})
 	for name, text := range map[string][]byte{tempPrefix + "1": whole[:20], tempPrefix + "2": whole, tempPrefix + "3" + suffix: whole} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o640))
 	}

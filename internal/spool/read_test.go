@@ -2,6 +2,7 @@ package spool
 
 import (
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,26 +14,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// head is a record without its first line, sum and resume file.
 const (
-	good  = "midair-request 2\nkind resume\nat 2026-03-01T12:00:00Z\nnodes \"a\"\nkey-of-a-later-version x y\nresume-file 7\n\n{\"a\":1}"
+	head  = "kind resume\nat 2026-03-01T12:00:00Z\nnodes \"a\"\nkey-of-a-later-version x y\nresume-file 7\n"
 	good1 = `{"version":1,"kind":"resume","at":"2026-03-01T12:00:00Z","nodes":"a","key of a later version":{}}`
 )
+
+// summed completes a record.
+func summed(first, head, body string) string {
+	return fmt.Sprintf("%s%ssum %08x\n\n%s", first, head, crc32.ChecksumIEEE([]byte(first+head+"\n"+body)), body)
+}
+
+var good = summed("midair-request 2\n", head, `{"a":1}`)
 
 func TestBrokenRecordsAreReportedAndTheOthersRead(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o640))
 	}
-	with := func(old, new string) string {
-		require.Contains(t, good, old)
-		return strings.Replace(good, old, new, 1)
+	with := func(old, new string) string { // in a record that is whole
+		require.Contains(t, head, old)
+		return summed("midair-request 2\n", strings.Replace(head, old, new, 1), `{"a":1}`)
 	}
 	with1 := func(old, new string) string {
 		require.Contains(t, good1, old)
 		return strings.Replace(good1, old, new, 1)
 	}
 	put("10.request", good)
-	put("40.request", with("\nresume-file 7\n\n{\"a\":1}", "\n\n"))
+	put("40.request", summed("midair-request 2\n", strings.Replace(head, "resume-file 7\n", "", 1), ""))
 	put("40.json", good1)
 	put("40.txt", "not ours")
 	var want []string
@@ -42,12 +51,17 @@ func TestBrokenRecordsAreReportedAndTheOthersRead(t *testing.T) {
 		{"half-first-line.request", good[:16], "it is cut off in its first line"},
 		{"half-head.request", good[:25], "it is cut off in line 2"},
 		{"half-line.request", good[:40], "it is cut off in line 3"},
-		{"no-body.request", strings.TrimSuffix(good, "\n{\"a\":1}"), "it is cut off in line 7"},
+		{"no-body.request", strings.TrimSuffix(good, "\n{\"a\":1}"), "it is cut off in line 8"},
 		{"half-body.request", good[:len(good)-1], "it should have 7 bytes of resume file and has 6"},
 		{"more.request", good + "x", "it should have 7 bytes of resume file and has 8"},
 		{"zeros.request", strings.Repeat("\x00", 100), "it is no spool record"},
-		{"later.request", with("2", "3"), "its version is 3; this midair reads versions 1 and 2"},
-		{"no-version.request", with("2", "x"), "it is no spool record: its version is"},
+		{"lost-text.request", strings.Repeat("\x00", len(good)), "it is no spool record"},
+		{"lost-page.request", good[:len(good)-3] + "\x00\x00\x00", "it is damaged: its sum is"},
+		{"changed.request", strings.Replace(good, `nodes "a"`, `nodes "b"`, 1), "it is damaged: its sum is"},
+		{"no-sum.request", "midair-request 2\n" + head + "\n{\"a\":1}", "it has no sum"},
+		{"bare-sum.request", strings.Replace(good, "sum ", "sum x", 1), "line 7: read sum:"},
+		{"later.request", summed("midair-request 3\n", head, ""), "its version is 3; this midair reads versions 1 and 2"},
+		{"no-version.request", summed("midair-request x\n", head, ""), "it is no spool record: its version is"},
 		{"no-kind.request", with("kind resume\n", ""), "it has no kind"},
 		{"no-time.request", with("at 2026-03-01T12:00:00Z\n", ""), "it has no time"},
 		{"no-such-time.request", with("2026-03", "2026-13"), "line 3: read at: parsing time"},
@@ -203,8 +217,8 @@ func TestRecordOfVersion1IsStillRead(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(good))
-	f.Add(textOf(Record{Kind: Epilog, At: noon, JobID: 7, Nodes: "\xff\n\"\\", SlurmConf: "\u2028", ResumeFileError: "x\x00"}))
-	f.Add([]byte("midair-request 2\nkind x\nat 9999-12-31T23:59:59.999999999-23:59\n\n"))
+	f.Add(encode(Record{Kind: Epilog, At: noon, JobID: 7, Nodes: "\xff\n\"\\", SlurmConf: "\u2028", ResumeFileError: "x\x00"}))
+	f.Add([]byte(summed("midair-request 2\n", "kind x\nat 9999-12-31T23:59:59.999999999-23:59\n", "")))
 	f.Add([]byte("midair-request 2\nresume-file 9223372036854775808\n\n"))
 	f.Add([]byte(good1))
 	f.Add([]byte(`{"version":1,"kind":"x","at":"2200-12-31T23:59:59.999999999+23:59","resume_file_base64":"/w=="}`))
@@ -222,14 +236,16 @@ func FuzzDecode(f *testing.F) {
 		if r.Kind != Epilog {
 			r.Kind = Resume // Write takes no others
 		}
-		back, err := Decode(textOf(r))
+		back, err := Decode(encode(r))
 		require.NoError(t, err)
 		require.True(t, r.At.Equal(back.At))
 		r.At, back.At, r.Version = time.Time{}, time.Time{}, Version
 		require.Equal(t, r, back)
-		for _, cut := range []int{1, len(r.ResumeFile) + 1} {
-			_, err = Decode(textOf(back)[:len(textOf(back))-cut])
-			require.Error(t, err, "half a record was taken for a whole one")
-		}
+		half := encode(back)
+		clear(half[len(half)/2:])
+		_, err = Decode(half)
+		require.Error(t, err, "half a record was taken for a whole one")
+		_, err = Decode(half[:len(half)/2])
+		require.Error(t, err, "half a record was taken for a whole one")
 	})
 }

@@ -182,7 +182,7 @@ func TestFilesThatAreNotNamedLikeRecordsAreLeftAlone(t *testing.T) {
 // A newer hook may put a kind or a key there that an older controller does not
 // know; whether it can do without it is the controller's decision.
 func TestRecordOfANewerHookIsReadAsFarAsItIsKnown(t *testing.T) {
-	r, err := spool.Decode([]byte("midair-request 2\nkind reboot\nat 2026-03-01T12:00:00Z\nnodes \"n1\"\ncolour \"red\"\n\n"))
+	r, err := spool.Decode([]byte("midair-request 2\nkind reboot\nat 2026-03-01T12:00:00Z\nnodes \"n1\"\ncolour \"red\"\nsum 4b0ee461\n\n"))
 	require.NoError(t, err)
 	require.Equal(t, spool.Record{Version: 2, Kind: "reboot", At: noon, Nodes: "n1"}, r)
 }

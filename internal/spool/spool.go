@@ -1,11 +1,14 @@
 // Package spool is the request spool: what the hooks write and the controller
 // reads. A record is a file; it is whole or it is not there.
 //
-// A writer makes a temporary file in the folder itself, syncs it, renames it
-// and syncs the folder, so that a record survives a power cut as soon as Write
-// has returned, and so that Read never sees half of one. The temporary's name
-// starts with a dot; what a killed hook leaves behind is ignored and swept up
-// later.
+// A writer makes a temporary file in the folder itself, renames it when it is
+// complete, and syncs the file and then the folder. So Read sees only complete
+// records, and a record survives a power cut as soon as Write has returned. (To
+// sync the file before it is renamed as well would take the journal a second
+// round, a tenth of the hooks' time.) A power cut before Write has returned may
+// leave a file whose name is on disk and whose text is not: the checksum tells,
+// and Read reports the record as broken. The temporary's name starts with a
+// dot; what a killed hook leaves behind is ignored and swept up later.
 //
 // # Format
 //
@@ -17,7 +20,8 @@
 //	at 2026-03-01T12:00:00.123456789Z
 //	nodes "gpu-[1-4]"
 //	slurm-conf "/etc/slurm/slurm.conf"
-//	resume-file 79
+//	resume-file 81
+//	sum d1de21b1
 //
 //	{"all_nodes_resume":"gpu-[1-4]","jobs":[{"job_id":7,"nodes_alloc":"gpu-[1-4]"}]}
 //
@@ -31,11 +35,12 @@
 //	slurm-conf         SLURM_CONF of the hook
 //	resume-file        how many bytes of resume file follow the empty line
 //	resume-file-error  why there is no resume file although Slurm named one
+//	sum                CRC-32 (IEEE) of the record without this line, in hex
 //
-// kind and at are always there, the others where there is something to say.
+// kind, at and sum are always there, the others where there is something to say.
 // Texts are quoted as in Go (strconv.Quote), so that they hold any byte. A
-// reader ignores keys that it does not know, and takes a record that is shorter
-// or longer than it says for broken. Files are named by the time, the hook, its
+// reader ignores keys that it does not know, and takes a record whose length or
+// sum is not what it says for broken. Files are named by the time, the hook, its
 // process id and a random number and end in .request.
 //
 // Version 1 is one JSON object in a file that ends in .json; it is still read.

@@ -31,9 +31,9 @@ func Write(path string, r Record) (name string, err error) {
 	if r.At.Before(earliest) || r.At.After(latest) {
 		return "", errors.New("write spool record: its time " + r.At.String() + " is not between 1970 and 2262; check the clock")
 	}
-	head := encodeHead(r)
-	if size := len(head) + len(r.ResumeFile); size > MaxSize {
-		return "", &writeError{ErrTooLarge, "it would have " + strconv.Itoa(size) + " bytes, at most " + strconv.Itoa(MaxSize) + " are read"}
+	text := encode(r)
+	if len(text) > MaxSize {
+		return "", &writeError{ErrTooLarge, "it would have " + strconv.Itoa(len(text)) + " bytes, at most " + strconv.Itoa(MaxSize) + " are read"}
 	}
 	dir, err := plainfile.OpenDir(path)
 	if err != nil {
@@ -43,20 +43,41 @@ func Write(path string, r Record) (name string, err error) {
 	// No other process has this id now, and no other record of this process has
 	// this number.
 	name = fileName(r, os.Getpid(), rand.Uint64())
-	temp := tempPrefix + name
-	if err := writeTemp(dir, temp, head, r.ResumeFile); err != nil {
-		return "", advise(path, err)
-	}
-	if err := dir.Rename(temp, name); err != nil {
-		_ = dir.Remove(temp)
-		return "", advise(path, err)
-	}
-	if err := dir.Sync(); err != nil {
-		// The name may not survive a power cut, so it must not be promised.
-		_ = dir.Remove(name)
+	if err := put(dir, name, text); err != nil {
 		return "", advise(path, err)
 	}
 	return name, nil
+}
+
+// put makes the file, durably. After an error there is none.
+func put(dir plainfile.Dir, name string, text []byte) error {
+	now := tempPrefix + name // what the file is called
+	f, err := dir.Create(now, mode)
+	if err != nil {
+		return err
+	}
+	err = fill(f, dir, text)
+	if err == nil {
+		if err = dir.Rename(now, name); err == nil {
+			now = name
+		}
+	}
+	if err == nil {
+		// Only now: the journal then takes the file and its name in one go.
+		// Some file systems find out only here that the disk is full.
+		err = f.Sync()
+	}
+	if err == nil {
+		err = dir.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		// It may not survive a power cut, so it must not be promised.
+		_ = dir.Remove(now)
+	}
+	return err
 }
 
 // fileName names a record, so that names sort by time.
@@ -66,41 +87,19 @@ func fileName(r Record, pid int, random uint64) string {
 	return digits[len(at):] + at + "-" + string(r.Kind) + "-" + strconv.Itoa(pid) + "-" + strconv.FormatUint(random, 36) + suffix
 }
 
-// writeTemp writes a new temporary in the folder and syncs it. After an error
-// there is none.
-func writeTemp(dir plainfile.Dir, name string, head []byte, body string) error {
-	f, err := dir.Create(name, mode)
-	if err != nil {
-		return err
-	}
-	err = fill(f, dir, head, body)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		_ = dir.Remove(name)
-	}
-	return err
-}
-
 // mode lets the folder's group read the records, and nobody else.
 const mode = 0o640
 
-// fill puts the text on disk.
-func fill(f plainfile.File, dir plainfile.Dir, head []byte, body string) error {
+// fill gives a new file its owner and its text.
+func fill(f plainfile.File, dir plainfile.Dir, text []byte) error {
 	if err := f.Chmod(mode); err != nil {
 		return err
 	}
 	if err := giveToOwner(f, dir); err != nil {
 		return err
 	}
-	if _, err := f.Write(head); err != nil {
-		return err
-	}
-	if _, err := f.WriteString(body); err != nil {
-		return err
-	}
-	return f.Sync() // some file systems find out only here that the disk is full
+	_, err := f.Write(text)
+	return err
 }
 
 // giveToOwner makes root's file the folder's owner's.
