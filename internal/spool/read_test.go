@@ -242,9 +242,11 @@ func FuzzDecode(f *testing.F) {
 		r.At, back.At, r.Version = time.Time{}, time.Time{}, Version
 		require.Equal(t, r, back)
 		half := encode(back)
-		clear(half[len(half)/2:])
-		_, err = Decode(half)
-		require.Error(t, err, "half a record was taken for a whole one")
+		if rest := half[len(half)/2:]; strings.Trim(string(rest), "\x00") != "" {
+			clear(rest)
+			_, err = Decode(half)
+			require.Error(t, err, "half a record was taken for a whole one")
+		}
 		_, err = Decode(half[:len(half)/2])
 		require.Error(t, err, "half a record was taken for a whole one")
 	})
