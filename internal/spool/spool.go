@@ -1,14 +1,12 @@
 // Package spool is the request spool: what the hooks write and the controller
 // reads. A record is a file; it is whole or it is not there.
 //
-// A writer makes a temporary file in the folder itself, renames it when it is
-// complete, and syncs the file and then the folder. So Read sees only complete
-// records, and a record survives a power cut as soon as Write has returned. (To
-// sync the file before it is renamed as well would take the journal a second
-// round, a tenth of the hooks' time.) A power cut before Write has returned may
-// leave a file whose name is on disk and whose text is not: the checksum tells,
-// and Read reports the record as broken. The temporary's name starts with a
-// dot; what a killed hook leaves behind is ignored and swept up later.
+// A writer makes a temporary file in the folder itself, syncs it, renames it and
+// syncs the folder. So Read sees only complete records, and a record survives a
+// power cut as soon as Write has returned. The checksum is for disks that lose
+// what they have confirmed: Read reports such a record as broken. The
+// temporary's name starts with a dot; what a killed hook leaves behind is
+// ignored and swept up later.
 //
 // # Format
 //

@@ -58,14 +58,14 @@ func put(dir plainfile.Dir, name string, text []byte) error {
 	}
 	err = fill(f, dir, text)
 	if err == nil {
+		// Before it has its name, so that no name ever stands for half a record.
+		// Some file systems find out only here that the disk is full.
+		err = f.Sync()
+	}
+	if err == nil {
 		if err = dir.Rename(now, name); err == nil {
 			now = name
 		}
-	}
-	if err == nil {
-		// Only now: the journal then takes the file and its name in one go.
-		// Some file systems find out only here that the disk is full.
-		err = f.Sync()
 	}
 	if err == nil {
 		err = dir.Sync()
