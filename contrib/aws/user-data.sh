@@ -46,7 +46,7 @@ site_setup() {
 
 ### The rest needs no change.
 
-set -u
+set -u -o pipefail
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 ROOT=""    # before every path that is written
 IMDS="http://169.254.169.254"
@@ -156,7 +156,7 @@ gpus() {
 # the node's role, and writes munge's key. It needs no AWS command.
 aws_secret() {
 	IMDS=$IMDS TOKEN=$TOKEN SECRETS=$SECRETS python3 - "$1" "$2" <<'PYTHON'
-import base64, binascii, datetime, hashlib, hmac, json, os, sys, urllib.error, urllib.request
+import base64, datetime, hashlib, hmac, json, os, sys, urllib.error, urllib.request
 
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -201,7 +201,7 @@ except urllib.error.URLError as e:
 value = answer["Parameter"]["Value"] if service == "ssm" else answer.get("SecretBinary") or answer["SecretString"]
 try:
     munge = base64.b64decode("".join(value.split()), validate=True)
-except binascii.Error:
+except ValueError:
     stop("%s is not base64: store it with base64 -w0 /etc/munge/munge.key" % name)
 if not 32 <= len(munge) <= 1024:
     stop("%s has %d bytes; a key of munge has 32 to 1024" % (name, len(munge)))
