@@ -64,6 +64,17 @@ func (tx *Tx) carry(i Instance) error {
 	return err
 }
 
+// Uncarry records that an instance no longer carries a node of a launch, which
+// may get another then, with another address. An instance that carries none of
+// the launch's nodes is passed over.
+func (tx *Tx) Uncarry(launch, instance string) error {
+	if _, err := tx.exec(`UPDATE launch_nodes SET instance_id = '', addressed = 0
+		WHERE launch = (SELECT seq FROM launches WHERE id = ?) AND instance_id = ? AND instance_id <> ''`, launch, instance); err != nil {
+		return tx.fail("take instance %s off launch %s: %w", instance, launch, err)
+	}
+	return nil
+}
+
 // SetReady records when the instances' nodes registered. The first time is
 // kept. Ids not on record are passed over, as in SetTerminating and SetEnded.
 func (tx *Tx) SetReady(provider string, ids []string, at time.Time) error {
