@@ -199,7 +199,10 @@ func (d *decision) atAddress(i cloud.Instance) string {
 	if d.byAddr == nil {
 		d.byAddr = map[string]string{}
 		for _, n := range d.Nodes {
-			if n.Addr != "" && n.Addr != n.Name && (n.State.Registered() || n.State.Allocated()) {
+			if n.Addr == "" || n.Addr == n.Name || !n.State.Registered() && !n.State.Allocated() {
+				continue
+			}
+			if other := d.byAddr[n.Addr]; other == "" || n.Name < other {
 				d.byAddr[n.Addr] = n.Name
 			}
 		}

@@ -44,11 +44,11 @@ func (d *decision) lost() {
 // believed: not before it was created and not in the future.
 func (d *decision) endedAt(rec ledger.Instance, i cloud.Instance) time.Time {
 	at := i.EndedAt
+	if at.Before(rec.CreatedAt) && !at.IsZero() {
+		at = rec.CreatedAt
+	}
 	if at.IsZero() || at.After(d.Now) {
 		at = d.Now
-	}
-	if at.Before(rec.CreatedAt) {
-		at = rec.CreatedAt
 	}
 	return at
 }
