@@ -35,7 +35,7 @@ func (w *world) held(id int) func() bool {
 func (w *world) settled() {
 	w.t.Helper()
 	w.until(10*time.Minute, "everything to be powered down", func() bool {
-		return len(w.east.live())+len(w.west.live()) == 0 && len(w.c.launches)+len(w.c.intents)+len(w.c.instances) == 0
+		return len(w.east.there())+len(w.west.there()) == 0 && len(w.c.launches)+len(w.c.intents)+len(w.c.instances) == 0
 	})
 	w.consistent()
 }
@@ -60,8 +60,8 @@ func (w *world) consistent() {
 		for _, i := range m.all() {
 			rec, ok := onRecord[i.ID]
 			require.True(w.t, ok, "instance %s of node %s was never recorded\n%s", i.ID, i.Node, w.describe())
-			require.Equal(w.t, i.Live(), rec.State != ledger.Ended, "instance %s of node %s is %s in the cloud and %s on record\n%s", i.ID, i.Node, i.State, rec.State, w.describe())
-			if i.Live() {
+			require.Equal(w.t, !ended(i), rec.State != ledger.Ended, "instance %s of node %s is %s in the cloud and %s on record\n%s", i.ID, i.Node, i.State, rec.State, w.describe())
+			if !ended(i) {
 				require.Empty(w.t, byNode[i.Node], "node %s has two live instances", i.Node)
 				byNode[i.Node] = i.ID
 				require.True(w.t, w.node(i.Node).State.Registered(), "instance %s has no owner\n%s", i.ID, w.describe())

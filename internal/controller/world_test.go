@@ -197,6 +197,8 @@ func (w *world) receive() bool {
 		w.c.terminated(w.ctx, t)
 	case l := <-w.c.lists:
 		w.c.listed(w.ctx, l)
+	case k := <-w.c.named:
+		w.c.wereNamed(k)
 	case q := <-w.c.questions:
 		w.c.waiters[q] = true
 		w.c.nextJobs = time.Time{}
