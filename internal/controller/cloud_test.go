@@ -61,10 +61,10 @@ func (m *memoryCloud) mend() {
 // hung blocks until ctx ends if the cloud hangs.
 func (m *memoryCloud) hung(ctx context.Context) *cloud.Error {
 	m.mu.Lock()
-	hang := m.hang
+	hang, givenUp := m.hang, cut(&m.givenUp)
 	m.mu.Unlock()
 	if !hang {
-		return nil
+		return givenUp
 	}
 	<-ctx.Done()
 	return &cloud.Error{Class: cloud.Unknown, Message: "the call was interrupted", Ambiguous: true, Err: ctx.Err()}

@@ -22,8 +22,8 @@ func (w *world) running(j slurmtest.Job) int {
 	return id
 }
 
-// loseLedger ends the controller and takes its ledger away.
-func (w *world) loseLedger() {
+// loseTheLedger ends the controller and takes its ledger away.
+func (w *world) loseTheLedger() {
 	w.kill()
 	w.calls = nil
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -149,7 +149,7 @@ func TestLedgerLostBeforeTheInstancesWereNamedLeaksNothingAndKillsNothingThatWor
 	w := newWorld(t)
 	w.east.lateNames, w.east.badNames = true, 1<<30
 	id := w.running(slurmtest.Job{Nodes: 2, Duration: 10 * time.Minute})
-	w.loseLedger()
+	w.loseTheLedger()
 	w.start()
 	require.True(t, w.c.adopting)
 	w.until(12*time.Minute, "the job to complete", w.completed(id))
@@ -161,7 +161,7 @@ func TestLedgerLostBeforeTheInstancesWereNamedLeaksNothingAndKillsNothingThatWor
 func TestRebuiltLedgerHasWhatEndedWhileItWasLost(t *testing.T) {
 	w := newWorld(t)
 	w.running(slurmtest.Job{Nodes: 2, Duration: 10 * time.Minute})
-	w.loseLedger()
+	w.loseTheLedger()
 	gone := w.east.all()[0]
 	w.east.reclaim(gone.ID)
 	w.pass0(time.Minute)
@@ -268,7 +268,7 @@ func TestDrainedNodeKeepsItsInstanceWhateverHappensToTheLedger(t *testing.T) {
 	w.conf.Reconcile.Every = 20 * time.Second
 	w.running(slurmtest.Job{Duration: 30 * time.Minute, On: []string{"a1"}})
 	w.set("a1", "drain", "new disk")
-	w.loseLedger()
+	w.loseTheLedger()
 	w.start()
 	w.pass(10 * time.Minute)
 	require.Len(t, w.east.live(), 1)

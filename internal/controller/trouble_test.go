@@ -14,6 +14,7 @@ type trouble struct {
 	protected map[string]bool // by id: a Terminate call that names one fails as a whole
 	cutBefore int             // Launch calls that never arrive and look as if they might have
 	loseEnd   int             // Terminate calls that take effect, the answer is lost
+	givenUp   int             // calls of any kind that hang until they are given up
 	hidden    map[string]bool // by id: not listed any more
 	// lateNames: List knows a new instance's token only, until it is named.
 	lateNames bool
@@ -29,7 +30,7 @@ func newTrouble() trouble {
 // mend takes the faults away. What is hidden stays so, and what is unnamed.
 func (t *trouble) mend() {
 	clear(t.protected)
-	t.slow, t.cutBefore, t.loseEnd, t.badNames, t.lateNames = 0, 0, 0, 0, false
+	t.slow, t.cutBefore, t.loseEnd, t.givenUp, t.badNames, t.lateNames = 0, 0, 0, 0, 0, false
 }
 
 func ended(i cloud.Instance) bool {

@@ -49,11 +49,17 @@ type world struct {
 	bubble     bool // the time is testing/synctest's, calls run in goroutines
 	// dropRecords: the hooks fail, as with a full disk.
 	dropRecords bool
-	boot        time.Duration // from create to registering
-	rand        func() float64
-	crash       func(point string)
-	stop        context.CancelFunc // ends the controller's context
-	log         *slog.Logger
+	// twiceRecords: each request is written twice.
+	twiceRecords bool
+	slurm        slurm.Client // what the controller talks to; ctld
+	// rebuilt is when a lost ledger was whole again: what had ended before may be
+	// missing from it.
+	rebuilt time.Time
+	boot    time.Duration // from create to registering
+	rand    func() float64
+	crash   func(point string)
+	stop    context.CancelFunc // ends the controller's context
+	log     *slog.Logger
 }
 
 // What tests do to nodes by hand.
@@ -109,6 +115,7 @@ func newWorld(t testing.TB) *world {
 			Fail:    func(nodes string) { w.record(spool.Record{Kind: spool.Fail, Nodes: nodes}) },
 		},
 	}, slices.Concat(names("a", 6), names("b", 3), []string{"x1"})...)
+	w.slurm = w.ctld
 	w.start()
 	t.Cleanup(func() { w.stop(); w.led.Close() })
 	return w
@@ -137,10 +144,12 @@ func (w *world) record(r spool.Record) {
 	if w.dropRecords {
 		return
 	}
-	w.records++ // so that records of one moment keep their order
-	r.At = w.clock().Add(time.Duration(w.records))
-	_, err := spool.Write(w.spool(), r)
-	require.NoError(w.t, err)
+	for n := 0; n == 0 || n == 1 && w.twiceRecords; n++ {
+		w.records++ // so that records of one moment keep their order
+		r.At = w.clock().Add(time.Duration(w.records))
+		_, err := spool.Write(w.spool(), r)
+		require.NoError(w.t, err)
+	}
 }
 
 // start starts a controller on the ledger's file.
@@ -151,7 +160,7 @@ func (w *world) start() {
 	ctx, stop := context.WithCancel(w.ctx)
 	w.stop = stop
 	w.c, err = New(ctx, Options{
-		Config: w.conf, Ledger: led, Slurm: w.ctld, Providers: map[string]cloud.Provider{"east": w.east, "west": w.west},
+		Config: w.conf, Ledger: led, Slurm: w.slurm, Providers: map[string]cloud.Provider{"east": w.east, "west": w.west},
 		SpoolDir: w.spool(), Log: w.log, Now: w.clock, Rand: func() float64 { return w.rand() },
 		NewID: func() string { w.ids++; return fmt.Sprintf("l-%05d", w.ids) },
 		Crash: func(p string) { w.crash(p) },
@@ -233,7 +242,7 @@ func (w *world) turn() {
 // slurmds has the instances that have booted register, and tells slurmctld of
 // those that are gone.
 func (w *world) slurmds() {
-	list, _ := w.ctld.Nodes(w.ctx)
+	list := w.ctld.PeekNodes()
 	byAddr := map[string]bool{}
 	for _, m := range []*memoryCloud{w.east, w.west} {
 		for _, i := range m.live() {
@@ -299,19 +308,23 @@ func (w *world) completed(id int) func() bool {
 	return func() bool { return w.job(id).State == "COMPLETED" }
 }
 
-// describe says where everything is, for failures.
-func (w *world) describe() string {
+// describe says where everything is, for failures, when it is printed.
+func (w *world) describe() fmt.Stringer { return description{w} }
+
+type description struct{ w *world }
+
+func (d description) String() string {
+	w := d.w
 	var b strings.Builder
-	nodes, _ := w.ctld.Nodes(w.ctx)
-	for _, n := range nodes {
+	for _, n := range w.ctld.PeekNodes() {
 		fmt.Fprintln(&b, "node", n.Name, n.State, n.Addr, n.Reason)
 	}
 	for id := 1; ; id++ {
-		jobs, _ := w.ctld.Jobs(w.ctx, id)
-		if len(jobs) == 0 {
+		j := w.job(id)
+		if j.ID == 0 {
 			break
 		}
-		fmt.Fprintln(&b, "job", id, jobs[0].State, jobs[0].Nodes, jobs[0].Reason, jobs[0].Comment, "start", jobs[0].StartTime.Format("15:04:05"))
+		fmt.Fprintln(&b, "job", id, j.State, j.Nodes, j.Reason, j.Comment, "start", j.StartTime.Format("15:04:05"))
 	}
 	for _, l := range w.c.ordered() {
 		fmt.Fprintf(&b, "launch %+v parked %v refused %v\n", l.Launch, l.parked, l.refused)
