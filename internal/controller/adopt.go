@@ -67,21 +67,35 @@ func (c *Controller) adopt(ctx context.Context, list []reconcile.Adoptee) {
 	}
 }
 
-// recordEnded puts on a rebuilt ledger what the clouds still show of instances
-// that have ended: they have cost money too.
+// recordEnded puts on record what the clouds show of instances that have ended
+// and that nobody here knows, as after a lost ledger: they have cost money too.
+// One that is on record already is left as it is there.
 func (c *Controller) recordEnded(ctx context.Context, l listing) bool {
+	known := map[instanceKey]bool{}
 	var recs []ledger.Instance
 	for p, list := range l.listed {
 		for _, i := range list {
-			if i.ID == "" || i.Live() || i.EndedAt.IsZero() || c.instances[instanceKey{p, i.ID}] != nil {
+			k := instanceKey{p, i.ID}
+			if i.ID == "" || i.EndedAt.IsZero() || i.State != cloud.ShuttingDown && i.State != cloud.Terminated || c.instances[k] != nil {
+				continue
+			}
+			known[k] = true
+			if c.seenEnded[k] {
 				continue
 			}
 			r := c.fromTags(p, i)
+			if c.launches[r.Launch] != nil {
+				r.Launch = "" // which may wait for another one by now
+			}
 			r.State, r.EndedAt, r.EndCause = ledger.Ended, i.EndedAt, cmp.Or(i.StateCause, string(i.State))
 			recs = append(recs, r)
 		}
 	}
-	return len(recs) == 0 || c.update(ctx, "ended instances of a lost ledger", func(tx *ledger.Tx) error { return tx.AddInstances(recs) })
+	if len(recs) > 0 && !c.update(ctx, "instances that have ended", func(tx *ledger.Tx) error { return tx.AddInstances(recs) }) {
+		return false
+	}
+	c.seenEnded = known
+	return true
 }
 
 // warnUnnamed tells of instances whose tags do not say which node they carry,

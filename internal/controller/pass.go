@@ -125,6 +125,7 @@ func (c *Controller) listed(ctx context.Context, l listing) {
 	}
 	if ok {
 		c.carryOut(ctx, reconcile.Decide(in))
+		ok = c.recordEnded(ctx, l)
 	}
 	if c.adopting {
 		c.adopted(ctx, l, ok)
@@ -137,7 +138,7 @@ func (c *Controller) listed(ctx context.Context, l listing) {
 // nobody needs will be found to be orphans.
 func (c *Controller) adopted(ctx context.Context, l listing, looked bool) {
 	all := len(l.listed) == len(c.Providers)
-	if !looked || !all && c.Now().Sub(c.started) < adoptWait || !c.recordEnded(ctx, l) || !c.skipGenerations(ctx) {
+	if !looked || !all && c.Now().Sub(c.started) < adoptWait || !c.skipGenerations(ctx) {
 		c.nextPass = c.Now().Add(retrySoon)
 		return
 	}

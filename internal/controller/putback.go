@@ -160,9 +160,9 @@ func (c *Controller) giveBack(ctx context.Context, names []string, why string) e
 	)
 	for _, n := range list {
 		switch s := n.State; {
-		case s.Drained(), s.Maintained():
+		case s.Drained(), s.Maintained(), s.Down() && !reconcile.Ours(n.Reason):
 			// Powering it down would put it back into service.
-		case s.PoweringUp(), s.Down() && reconcile.Ours(n.Reason):
+		case s.PoweringUp(), s.Down():
 			force = append(force, n.Name)
 			if n.Addr == "" || n.Addr == n.Name {
 				nowhere = append(nowhere, slurm.NodeAddress{Node: n.Name, Addr: noAddress, HostName: n.Name})

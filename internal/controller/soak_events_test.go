@@ -114,7 +114,8 @@ func (s *soak) adminLetsGo() {
 	s.note("the admin lets go")
 	for _, n := range s.ctld.PeekNodes() {
 		s.ctld.Maintain(n.Name, false)
-		if n.State.Drained() || n.State.Down() && n.Reason == "bad cable" {
+		// A node in no pool is nobody's but the admin's.
+		if n.State.Drained() || n.State.Down() && (n.Reason == "bad cable" || n.Name == "x1") {
 			_ = s.ctld.UpdateNodes(s.ctx, []string{n.Name}, slurmUpdate{State: "resume"})
 		}
 	}

@@ -86,7 +86,8 @@ func (s *soak) owned() {
 const mostOver = 45 * time.Minute
 
 // counted compares the ledger with the clouds' own record of who lived when.
-// What ended before a lost ledger was rebuilt may be missing from the new one.
+// What ended before a lost ledger was rebuilt may be missing from the new one,
+// and what the cloud then forgot.
 func (s *soak) counted(calm bool) {
 	all, err := s.led.Instances(s.ctx, time.Time{})
 	require.NoError(s.t, err)
@@ -99,7 +100,7 @@ func (s *soak) counted(calm bool) {
 		for _, i := range m.all() {
 			rec, ok := onRecord[i.ID]
 			young := calm && s.now.Sub(i.CreatedAt) < 5*time.Minute
-			if !ok && (young || s.ledgers > 0 && ended(i) && i.EndedAt.Before(s.rebuilt)) {
+			if !ok && (young || s.ledgers > 0 && ended(i) && (i.EndedAt.Before(s.rebuilt) || m.hidden[i.ID] && i.CreatedAt.Before(s.rebuilt))) {
 				continue
 			}
 			if _, waits := s.orphaned[i.ID]; !ok && calm && (waits || s.works(i)) {

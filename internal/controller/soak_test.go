@@ -147,7 +147,9 @@ func (s *soak) run() {
 	}
 	s.mend()
 	s.adminLetsGo()
-	s.until(3*time.Hour, "every job to run or be held with a reason", s.jobsDone)
+	for limit := s.now.Add(48 * time.Hour); !s.jobsDone(); s.advance(5 * time.Minute) {
+		require.True(s.t, s.now.Before(limit), "not every job runs or is held with a reason\n%s", s.describe())
+	}
 	s.settled()
 	s.counted(false)
 	launches, err := s.led.RecentLaunches(s.ctx, 1000)

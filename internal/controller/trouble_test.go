@@ -82,8 +82,12 @@ func (m *memoryCloud) stop(id string, reclaimed bool) {
 
 // hide ends an instance and forgets it at once.
 func (m *memoryCloud) hide(id string) {
-	m.vanish(id)
-	m.hidden[id] = true
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.find(id); i != nil && !ended(*i) {
+		m.end(i)
+		m.hidden[id] = true
+	}
 }
 
 // tagged is an instance as its tags describe it.
