@@ -52,7 +52,7 @@ func (c *Controller) adopt(ctx context.Context, list []reconcile.Adoptee) {
 		if err := tx.AddLaunches(launches); err != nil {
 			return err
 		}
-		return tx.AddInstances(recs)
+		return takeOver(tx, recs)
 	})
 	if !ok {
 		return
@@ -125,6 +125,17 @@ func (c *Controller) skipGenerations(ctx context.Context) bool {
 		}
 	}
 	return c.update(ctx, "generations of a rebuilt ledger", func(tx *ledger.Tx) error { return tx.RaiseGenerations(base) })
+}
+
+// takeOver puts instances on record that are there. One that was taken for
+// ended, since listings left it out for long, is live again.
+func takeOver(tx *ledger.Tx, recs []ledger.Instance) error {
+	for _, r := range recs {
+		if err := tx.Revive(r.Provider, []string{r.ID}); err != nil {
+			return err
+		}
+	}
+	return tx.AddInstances(recs)
 }
 
 // fromTags is an instance as its tags describe it. One whose cloud does not say

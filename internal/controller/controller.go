@@ -75,6 +75,7 @@ type Controller struct {
 
 	naming      map[instanceKey]bool // their Name call is on its way
 	terminating map[instanceKey]ending
+	oddSaid     map[string]bool      // odd items of the last pass, which have been logged
 	seenEnded   map[instanceKey]bool // ended in the last listing, and on record
 	listing     bool
 	sightings   map[string]time.Time // reconciler's first looks

@@ -221,9 +221,15 @@ func (c *Controller) carryOut(ctx context.Context, p reconcile.Plan) {
 	if p.Deferred > 0 {
 		c.Log.Warn("more orphans than one pass may terminate; the rest waits for the next", "deferred", p.Deferred, "cap", c.Config.Reconcile.MaxTerminations)
 	}
+	odd := map[string]bool{}
 	for _, o := range p.Odd {
-		c.Log.Warn("odd item in a cloud's listing; left alone", "provider", o.Provider, "instance", o.Instance.ID, "node", o.Instance.Node, "why", o.Why)
+		k := o.Provider + " " + o.Instance.ID + " " + o.Why
+		odd[k] = true
+		if !c.oddSaid[k] {
+			c.Log.Warn("odd item in a cloud's listing; left alone", "provider", o.Provider, "instance", o.Instance.ID, "node", o.Instance.Node, "why", o.Why)
+		}
 	}
+	c.oddSaid = odd
 	c.adopt(ctx, p.Adopt)
 	c.releaseOrphans(ctx, p.Terminate)
 	c.carryOutLost(ctx, p)
@@ -241,7 +247,7 @@ func (c *Controller) releaseOrphans(ctx context.Context, orphans []reconcile.Orp
 		rec := c.instances[k]
 		if rec == nil {
 			r := c.fromTags(o.Provider, o.Instance)
-			if !c.update(ctx, "orphan", func(tx *ledger.Tx) error { return tx.AddInstances([]ledger.Instance{r}) }) {
+			if !c.update(ctx, "orphan", func(tx *ledger.Tx) error { return takeOver(tx, []ledger.Instance{r}) }) {
 				continue
 			}
 			rec = &r

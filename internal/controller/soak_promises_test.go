@@ -51,9 +51,10 @@ func (s *soak) look() {
 				require.Empty(s.t, live[rec.Node], "%s and %s both carry %s\n%s", live[rec.Node], i.ID, rec.Node, s.describe())
 				live[rec.Node] = i.ID
 			}
-			state := s.node(i.Node).State
-			wanted := !state.PoweredDown() && !state.Has("POWERING_DOWN") || state.PoweringUp()
-			if (rec == nil || !wanted) && s.c.intents[i.Token] == nil {
+			n := s.node(i.Node)
+			wanted := !n.State.PoweredDown() && !n.State.Has("POWERING_DOWN") || n.State.PoweringUp()
+			owned := wanted && (rec != nil || s.works(i) || reconcile.Theirs(n)) || s.c.intents[i.Token] != nil
+			if !owned {
 				if orphans[i.ID] = s.orphaned[i.ID]; orphans[i.ID].IsZero() {
 					orphans[i.ID] = s.now
 				}
@@ -103,8 +104,8 @@ func (s *soak) counted(calm bool) {
 			if !ok && (young || s.ledgers > 0 && ended(i) && (i.EndedAt.Before(s.rebuilt) || m.hidden[i.ID] && i.CreatedAt.Before(s.rebuilt))) {
 				continue
 			}
-			if _, waits := s.orphaned[i.ID]; !ok && calm && (waits || s.works(i)) {
-				continue // it cannot be taken over
+			if _, waits := s.orphaned[i.ID]; !ok && calm && (waits || s.works(i) || reconcile.Theirs(s.node(i.Node))) {
+				continue // it cannot be taken over, or not yet be touched
 			}
 			require.True(s.t, ok, "instance %s of node %s was never recorded\n%s", i.ID, i.Node, s.describe())
 			require.False(s.t, rec.CreatedAt.After(i.CreatedAt), "%s was created %s and counts from %s", i.ID, i.CreatedAt, rec.CreatedAt)

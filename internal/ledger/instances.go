@@ -109,6 +109,14 @@ func (tx *Tx) setInstances(to, provider string, ids []string, query string, args
 	return nil
 }
 
+// Revive records that instances on record as ended are there after all, such as
+// ones that a cloud's listing left out for minutes: they are live again, and
+// when and why they ended is forgotten.
+func (tx *Tx) Revive(provider string, ids []string) error {
+	return tx.setInstances("live again", provider, ids, `UPDATE instances SET state = 'live', ended_at = 0, end_cause = ''
+		WHERE provider = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state = 'ended'`)
+}
+
 // SetConsole keeps the boot output of an instance on record.
 func (tx *Tx) SetConsole(provider, id, text string) error {
 	hit, err := tx.changed(`UPDATE instances SET console = ? WHERE provider = ? AND id = ?`, text, provider, id)
