@@ -56,6 +56,7 @@ func app() *cli.App {
 			configCommand(),
 			hostlistCommand(),
 			localCommand(),
+			ec2simCommand(),
 			controllerCommand(),
 			demoCommand(),
 			versionCommand(),

@@ -60,6 +60,13 @@ func main() {
 		}
 		return
 	}
+	if order := os.Getenv(envLaunchChild); order != "" {
+		if err := launchChild(ctx, order); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(ctx, *output, *only, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -91,6 +98,8 @@ func run(ctx context.Context, output, only string, out io.Writer) error {
 		{"hook-resume-1000", hookResume},
 		{"plan-5000", plan5000},
 		{"reconcile-10000", reconcile10000},
+		{"launch-1000", launch(1000)},
+		{"launch-5000", launch(5000)},
 		{"submit-to-start-3", submitToStart(3)},
 		{"submit-to-start-60", submitToStart(60)},
 		{"requeue-after-failure", requeueAfterFailure},

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// soaks is how many random days run; MIDAIR_SOAK sets another number, or a
-// single one as "seed=17". make soak runs 500.
+// soaks is how many random days run; MIDAIR_SOAK sets another number, a single
+// one as "seed=17" or some as "101-200". make soak runs 500.
 const soaks = 25
 
 // Whatever happens in whatever order, and wherever the controller is killed: no
@@ -29,11 +29,17 @@ func TestRandomFaultsAndKillsLeaveNothingBehind(t *testing.T) {
 		last = 6
 	}
 	if s := os.Getenv("MIDAIR_SOAK"); s != "" {
-		one, single := strings.CutPrefix(s, "seed=")
-		n, err := strconv.ParseUint(one, 10, 64)
-		require.NoError(t, err)
-		if last = n; single {
-			first = n
+		number := func(s string) uint64 {
+			n, err := strconv.ParseUint(s, 10, 64)
+			require.NoError(t, err, "MIDAIR_SOAK is a number of seeds, seed=17 or 101-200")
+			return n
+		}
+		if one, single := strings.CutPrefix(s, "seed="); single {
+			first, last = number(one), number(one)
+		} else if from, to, span := strings.Cut(s, "-"); span {
+			first, last = number(from), number(to)
+		} else {
+			last = number(s)
 		}
 	}
 	var seen tally

@@ -3,6 +3,8 @@ package local
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/midair-hpc/midair/internal/cloud/cells"
 )
 
 // parseNetwork reads the instances' network. Its first address is the bridge's
@@ -18,8 +20,6 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	return n.Masked(), nil
 }
 
-func gateway(n netip.Prefix) netip.Addr { return n.Addr().Next() }
-
 // capacity is how many instances the network has addresses for: all but the
 // network's own, the gateway and the broadcast address.
 func capacity(n netip.Prefix) int { return 1<<(32-n.Bits()) - 3 }
@@ -29,7 +29,7 @@ func capacity(n netip.Prefix) int { return 1<<(32-n.Bits()) - 3 }
 // to clear away the network of an instance that has just ended.
 func (v *view) freeAddresses(network netip.Prefix, want int) []netip.Addr {
 	taken := map[netip.Addr]bool{}
-	last := gateway(network)
+	last := cells.Gateway(network)
 	for _, r := range v.sorted() {
 		if !r.Gone {
 			taken[r.Addr] = true
@@ -42,7 +42,7 @@ func (v *view) freeAddresses(network netip.Prefix, want int) []netip.Addr {
 	a := last
 	for range capacity(network) {
 		if a = a.Next(); !network.Contains(a.Next()) {
-			a = gateway(network).Next()
+			a = cells.Gateway(network).Next()
 		}
 		if len(free) == want {
 			break

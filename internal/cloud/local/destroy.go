@@ -29,22 +29,22 @@ func (p *Provider) Destroy(ctx context.Context) (ended int, err error) {
 				unknown = append(unknown, p.reg.console(id))
 				continue
 			}
-			if err := p.cells.kill(*r.Process); err != nil {
+			if err := p.cells.Kill(*r.Process); err != nil {
 				return fmt.Errorf("end instance %s: %w", id, err)
 			}
 		}
-		if err := p.cells.sweep(unknown); err != nil {
+		if err := p.cells.Sweep(unknown); err != nil {
 			return err
 		}
 		for id, r := range v.records {
 			if r.Process == nil {
 				continue
 			}
-			if err := p.cells.wait(ctx, *r.Process); err != nil {
+			if err := p.cells.Wait(ctx, *r.Process); err != nil {
 				return fmt.Errorf("wait for the end of instance %s: %w", id, err)
 			}
 		}
-		if err := p.cells.remove(); err != nil {
+		if err := p.cells.Remove(); err != nil {
 			return err
 		}
 		return p.reg.destroy()

@@ -29,9 +29,9 @@ type fakeCells struct {
 
 func newFakeCells() *fakeCells { return &fakeCells{live: map[int]cell.Spec{}} }
 
-func (f *fakeCells) prepare() error { return nil }
+func (f *fakeCells) Prepare() error { return nil }
 
-func (f *fakeCells) start(ctx context.Context, s cell.Spec) (process, error) {
+func (f *fakeCells) Start(ctx context.Context, s cell.Spec) (process, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuse != nil {
@@ -52,23 +52,23 @@ func (f *fakeCells) start(ctx context.Context, s cell.Spec) (process, error) {
 	return process{Handle: cell.Handle{PID: f.pids}}, nil
 }
 
-func (f *fakeCells) alive(p process) bool {
+func (f *fakeCells) Alive(p process) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, ok := f.live[p.PID]
 	return ok
 }
 
-func (f *fakeCells) kill(p process) error {
+func (f *fakeCells) Kill(p process) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.live, p.PID)
 	return nil
 }
 
-func (f *fakeCells) wait(context.Context, process) error { return nil }
+func (f *fakeCells) Wait(context.Context, process) error { return nil }
 
-func (f *fakeCells) sweep(consoles []string) error {
+func (f *fakeCells) Sweep(consoles []string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for pid, s := range f.live {
@@ -79,7 +79,7 @@ func (f *fakeCells) sweep(consoles []string) error {
 	return nil
 }
 
-func (f *fakeCells) remove() error {
+func (f *fakeCells) Remove() error {
 	f.removed = true
 	return nil
 }

@@ -37,7 +37,7 @@ func (p *Provider) Launch(ctx context.Context, r cloud.LaunchRequest) (cloud.Lau
 	if err != nil {
 		return none, err
 	}
-	if err := p.cells.prepare(); err != nil {
+	if err := p.cells.Prepare(); err != nil {
 		return none, cloud.AsError(err)
 	}
 	if err := p.reg.makeRoot(); err != nil {
@@ -58,7 +58,7 @@ func (p *Provider) Launch(ctx context.Context, r cloud.LaunchRequest) (cloud.Lau
 		return none, cloud.AsError(err)
 	}
 	if o.again && len(o.unstarted) > 0 {
-		if err := p.cells.sweep(p.consoles(o.unstarted)); err != nil {
+		if err := p.cells.Sweep(p.consoles(o.unstarted)); err != nil {
 			return none, cloud.AsError(err)
 		}
 	}

@@ -50,7 +50,7 @@ func TestSlurmdIsGivenTheConfiguredSlurmConf(t *testing.T) {
 	o.SlurmConf = "/etc/slurm-lab/slurm.conf"
 	p, err := Open(o)
 	require.NoError(t, err)
-	require.Equal(t, []string{"/usr/sbin/slurmd", "-D", "-b", "-N", "n1", "-f", "/etc/slurm-lab/slurm.conf"}, p.command("n1"))
+	require.Equal(t, []string{"/usr/sbin/slurmd", "-D", "-b", "-N", "n1", "-f", "/etc/slurm-lab/slurm.conf"}, p.slurmd.Command("n1"))
 }
 
 func TestSameTokenGivesTheSameInstancesAlsoInAnotherProcessAndAfterTheirEnd(t *testing.T) {

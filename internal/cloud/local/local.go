@@ -36,6 +36,7 @@ import (
 
 	"github.com/midair-hpc/midair/internal/cell"
 	"github.com/midair-hpc/midair/internal/cloud"
+	"github.com/midair-hpc/midair/internal/cloud/cells"
 	"github.com/midair-hpc/midair/internal/config"
 )
 
@@ -63,16 +64,15 @@ type Provider struct {
 	root      string
 	network   netip.Prefix
 	bootDelay time.Duration
-	slurmd    string
-	slurmConf string
-	argv      []string
+	slurmd    cells.Slurmd
 	types     map[string]config.LocalType
 
-	cells cells
-	reg   *registry
-	now   func() time.Time
-	rand  io.Reader
-	log   *slog.Logger
+	cells  machines
+	layout *cells.Cells // says what cells are like
+	reg    *registry
+	now    func() time.Time
+	rand   io.Reader
+	log    *slog.Logger
 	// reached is called as Launch passes each of its steps; tests end the
 	// process there.
 	reached func(step string)
@@ -83,6 +83,17 @@ type Provider struct {
 }
 
 var _ cloud.Provider = (*Provider)(nil)
+
+// machines runs what instances are made of; see cells.Cells.
+type machines interface {
+	Prepare() error
+	Start(ctx context.Context, s cell.Spec) (process, error)
+	Alive(p process) bool
+	Kill(p process) error
+	Wait(ctx context.Context, p process) error
+	Sweep(consoles []string) error
+	Remove() error
+}
 
 // Open checks the options. It touches neither disk nor network: the root is
 // made by the first call that needs it, the bridge by the first Launch.
@@ -122,7 +133,7 @@ func Open(o Options) (*Provider, error) {
 	}
 	p := &Provider{
 		name: o.Name, root: root, network: network, bootDelay: o.Local.BootDelay,
-		slurmd: o.Local.Slurmd, slurmConf: o.SlurmConf, argv: o.Argv, types: map[string]config.LocalType{},
+		slurmd: cells.Slurmd{Path: o.Local.Slurmd, Conf: o.SlurmConf, Argv: o.Argv}, types: map[string]config.LocalType{},
 		now: o.Now, rand: o.Rand, log: o.Log.With("provider", o.Name), reached: func(string) {},
 	}
 	for _, t := range o.Local.Types {
@@ -132,7 +143,8 @@ func Open(o Options) (*Provider, error) {
 		p.types[t.Name] = t
 	}
 	p.reg = newRegistry(root, p.log)
-	p.cells = &namespaces{initPath: o.InitPath, bridge: bridgeName(root), network: network, machine: sync.OnceValues(machine)}
+	p.layout = cells.New(root, o.InitPath, network)
+	p.cells = p.layout
 	return p, nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/midair-hpc/midair/internal/cell"
 	"github.com/midair-hpc/midair/internal/cloud"
+	"github.com/midair-hpc/midair/internal/cloud/cells"
 )
 
 // realLab opens a cloud of real cells and destroys it at the end, checking that
@@ -33,7 +34,7 @@ func realLab(t testing.TB, change func(*Options)) *Provider {
 		require.NoError(t, err)
 		require.NoError(t, p.Close())
 		require.NoDirExists(t, o.Local.Root)
-		_, err = netlink.LinkByName(bridgeName(o.Local.Root))
+		_, err = netlink.LinkByName(cells.BridgeName(o.Local.Root))
 		require.ErrorAs(t, err, &netlink.LinkNotFoundError{})
 		require.Empty(t, cellInits(t), "processes are left")
 	})
@@ -136,7 +137,7 @@ func TestNetworkThatTheMachineUsesIsRefused(t *testing.T) {
 	_, err = other.Launch(context.Background(), request("a", 1))
 	e := cloud.AsError(err)
 	require.Equal(t, cloud.Config, e.Class)
-	require.Contains(t, e.Message, "overlaps 10.213.0.1/22 of interface "+bridgeName(p.root))
+	require.Contains(t, e.Message, "overlaps 10.213.0.1/22 of interface "+cells.BridgeName(p.root))
 }
 
 func TestMissingCellInitIsAConfigError(t *testing.T) {

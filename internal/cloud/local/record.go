@@ -5,16 +5,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/midair-hpc/midair/internal/cell"
 	"github.com/midair-hpc/midair/internal/cloud"
+	"github.com/midair-hpc/midair/internal/cloud/cells"
 )
 
-// process is the cell of an instance. Machine tells boots and PID namespaces
-// apart, in which the handle's numbers mean something else.
-type process struct {
-	cell.Handle
-	Machine string `json:"machine"`
-}
+type process = cells.Process
 
 // record is one instance on disk. It is written before its cell starts.
 type record struct {

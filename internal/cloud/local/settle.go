@@ -37,12 +37,12 @@ func (p *Provider) settle(v *view, now time.Time) error {
 		switch {
 		case r.Gone:
 		case !r.live():
-			if !now.Before(r.GoneAt) || (r.Process != nil && !p.cells.alive(*r.Process)) {
+			if !now.Before(r.GoneAt) || (r.Process != nil && !p.cells.Alive(*r.Process)) {
 				err = p.finish(v, r)
 			}
 		case r.Process == nil:
 			err = p.settleUnstarted(v, r, now)
-		case !p.cells.alive(*r.Process):
+		case !p.cells.Alive(*r.Process):
 			err = p.end(v, r, now, "vanished", 0)
 		}
 		if err != nil {
@@ -133,9 +133,9 @@ func (p *Provider) end(v *view, r record, now time.Time, cause string, slow time
 func (p *Provider) finish(v *view, r record) error {
 	var err error
 	if r.Process != nil {
-		err = p.cells.kill(*r.Process)
+		err = p.cells.Kill(*r.Process)
 	} else {
-		err = p.cells.sweep([]string{p.reg.console(r.ID)})
+		err = p.cells.Sweep([]string{p.reg.console(r.ID)})
 	}
 	if err != nil {
 		return fmt.Errorf("end instance %s: %w", r.ID, err)

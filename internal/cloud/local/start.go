@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/midair-hpc/midair/internal/cell"
 	"github.com/midair-hpc/midair/internal/cloud"
+	"github.com/midair-hpc/midair/internal/cloud/cells"
 )
 
 // startAtOnce bounds how many cells are being made at a time. Much of the time
@@ -96,7 +95,7 @@ func (p *Provider) startOne(ctx context.Context, rec record) started {
 	if err != nil {
 		return started{id: rec.ID, err: err}
 	}
-	proc, err := p.cells.start(ctx, s)
+	proc, err := p.cells.Start(ctx, s)
 	if err != nil {
 		return started{id: rec.ID, err: err}
 	}
@@ -132,7 +131,7 @@ func (p *Provider) record(ctx context.Context, batch []started) error {
 		for _, s := range batch {
 			r, ok := v.records[s.id]
 			if !ok || !r.live() {
-				if err := p.cells.kill(s.process); err != nil {
+				if err := p.cells.Kill(s.process); err != nil {
 					return fmt.Errorf("end instance %s: %w", s.id, err)
 				}
 				recorded++
@@ -149,7 +148,7 @@ func (p *Provider) record(ctx context.Context, batch []started) error {
 		return p.vanish(v, now)
 	})
 	for _, s := range batch[recorded:] {
-		err = errors.Join(err, p.cells.kill(s.process))
+		err = errors.Join(err, p.cells.Kill(s.process))
 	}
 	return err
 }
@@ -179,7 +178,7 @@ func (p *Provider) giveUp(ctx context.Context, r cloud.LaunchRequest, failed []s
 			}
 			counts[rec.Offering]++
 			if rec.Process != nil {
-				if err := p.cells.kill(*rec.Process); err != nil {
+				if err := p.cells.Kill(*rec.Process); err != nil {
 					return fmt.Errorf("end instance %s: %w", id, err)
 				}
 			}
@@ -201,40 +200,14 @@ func (p *Provider) giveUp(ctx context.Context, r cloud.LaunchRequest, failed []s
 }
 
 func (p *Provider) spec(rec record) cell.Spec {
-	s := cell.Spec{
-		Hostname:  rec.Node,
-		Network:   &cell.Network{Bridge: bridgeName(p.root), Address: addressOn(p.network, rec.Addr), Gateway: gateway(p.network)},
-		StartedAt: rec.CreatedAt,
-		Delay:     time.Duration(rec.BootDelay),
-		Env:       []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8"},
-		Log:       p.reg.console(rec.ID),
-	}
-	for n := range p.types[rec.Offering.Type].GPUs {
-		// Slurm takes any character device for a GPU; /dev/null is harmless.
-		s.Devices = append(s.Devices, cell.Device{Path: filepath.Join(p.root, "dev", fmt.Sprintf("nvidia%d", n)), Major: 1, Minor: 3})
+	n := cells.Node{
+		Name: rec.Node, Addr: rec.Addr, GPUs: p.types[rec.Offering.Type].GPUs, Console: p.reg.console(rec.ID),
+		StartedAt: rec.CreatedAt, Delay: time.Duration(rec.BootDelay),
 	}
 	if !rec.NoRegister {
-		s.Argv = p.command(rec.Node)
+		n.Argv = p.slurmd.Command(rec.Node)
 	}
-	return s
-}
-
-// command is the instance's slurmd. It reports the time of its start as boot
-// time (-b): slurmctld ignores a registration from a machine that booted before
-// the power-up was asked for, and instances share this machine's uptime.
-func (p *Provider) command(node string) []string {
-	if p.argv != nil {
-		argv := make([]string, len(p.argv))
-		for i, a := range p.argv {
-			argv[i] = strings.ReplaceAll(a, "%n", node)
-		}
-		return argv
-	}
-	argv := []string{p.slurmd, "-D", "-b", "-N", node}
-	if p.slurmConf != "" {
-		argv = append(argv, "-f", p.slurmConf)
-	}
-	return argv
+	return p.layout.Spec(n)
 }
 
 func (p *Provider) consoles(recs []record) []string {

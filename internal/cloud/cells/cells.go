@@ -1,4 +1,7 @@
-package local
+// Package cells makes the machines of clouds that are on this machine, the local
+// one and the EC2 stand-in: each is a cell with an address on a bridge of its
+// cloud, in which a slurmd runs.
+package cells
 
 import (
 	"context"
@@ -12,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,41 +23,43 @@ import (
 	"github.com/midair-hpc/midair/internal/cloud"
 )
 
-// cells runs what instances are made of.
-type cells interface {
-	// prepare makes what all cells need. It is called before every launch.
-	prepare() error
-	start(ctx context.Context, s cell.Spec) (process, error)
-	alive(p process) bool
-	// kill ends a cell; it is no error if it is gone.
-	kill(p process) error
-	// wait returns when a killed cell has ended.
-	wait(ctx context.Context, p process) error
-	// sweep ends the cells that write to one of these consoles: what a process
-	// started that was killed before it could record it.
-	sweep(consoles []string) error
-	// remove takes away what prepare made.
-	remove() error
+// Process is the cell of an instance. Machine tells boots and PID namespaces
+// apart, in which the handle's numbers mean something else.
+type Process struct {
+	cell.Handle
+	Machine string `json:"machine"`
 }
 
-// namespaces are real cells, on a bridge of their own.
-type namespaces struct {
+// Cells are the machines of one cloud, on a bridge of their own. They are
+// processes, so they outlive whoever made them, but not a reboot.
+type Cells struct {
+	root     string
 	initPath string
 	bridge   string
 	network  netip.Prefix
 	machine  func() (string, error) // see machine
 }
 
-// bridgeName gives each root a bridge of its own. Names of network interfaces
+// New gives the cells of the cloud that is kept in root. It touches neither disk
+// nor network.
+func New(root, initPath string, network netip.Prefix) *Cells {
+	return &Cells{root: root, initPath: initPath, bridge: BridgeName(root), network: network, machine: sync.OnceValues(machine)}
+}
+
+// BridgeName gives each root a bridge of its own. Names of network interfaces
 // have at most 15 characters.
-func bridgeName(root string) string {
+func BridgeName(root string) string {
 	sum := sha256.Sum256([]byte(root))
 	return "mda-" + hex.EncodeToString(sum[:4])
 }
 
+// Gateway is a network's first address, which is the bridge's.
+func Gateway(n netip.Prefix) netip.Addr { return n.Masked().Addr().Next() }
+
 func addressOn(n netip.Prefix, a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, n.Bits()) }
 
-func (c *namespaces) prepare() error {
+// Prepare makes what all cells need. It is called before cells are started.
+func (c *Cells) Prepare() error {
 	if os.Geteuid() != 0 {
 		return &cloud.Error{Class: cloud.Unauthorized, Code: "UnauthorizedOperation", Message: "making local instances needs root"}
 	}
@@ -63,12 +69,12 @@ func (c *namespaces) prepare() error {
 	if err := c.checkNetwork(); err != nil {
 		return err
 	}
-	return cell.EnsureBridge(c.bridge, addressOn(c.network, gateway(c.network)))
+	return cell.EnsureBridge(c.bridge, addressOn(c.network, Gateway(c.network)))
 }
 
 // checkNetwork refuses a network that this machine already uses for something
 // else: neither would work.
-func (c *namespaces) checkNetwork() error {
+func (c *Cells) checkNetwork() error {
 	links, err := net.Interfaces()
 	if err != nil {
 		return fmt.Errorf("list network interfaces: %w", err)
@@ -96,23 +102,26 @@ func (c *namespaces) checkNetwork() error {
 	return nil
 }
 
-func (c *namespaces) start(ctx context.Context, s cell.Spec) (process, error) {
+// Start makes a cell.
+func (c *Cells) Start(ctx context.Context, s cell.Spec) (Process, error) {
 	m, err := c.machine()
 	if err != nil {
-		return process{}, err
+		return Process{}, err
 	}
 	h, err := cell.Start(ctx, c.initPath, s)
-	return process{Handle: h, Machine: m}, err
+	return Process{Handle: h, Machine: m}, err
 }
 
-func (c *namespaces) alive(p process) bool {
+// Alive reports whether a cell still runs.
+func (c *Cells) Alive(p Process) bool {
 	m, err := c.machine()
 	// If this machine does not say who it is, the instance gets the benefit of
 	// the doubt: an end is never taken back.
 	return err != nil || (p.Machine == m && p.Alive())
 }
 
-func (c *namespaces) kill(p process) error {
+// Kill ends a cell; it is no error if it is gone.
+func (c *Cells) Kill(p Process) error {
 	m, err := c.machine()
 	if err != nil || p.Machine != m {
 		return err
@@ -120,7 +129,8 @@ func (c *namespaces) kill(p process) error {
 	return p.Kill()
 }
 
-func (c *namespaces) wait(ctx context.Context, p process) error {
+// Wait returns when a killed cell has ended.
+func (c *Cells) Wait(ctx context.Context, p Process) error {
 	m, err := c.machine()
 	if err != nil || p.Machine != m {
 		return err
@@ -128,7 +138,8 @@ func (c *namespaces) wait(ctx context.Context, p process) error {
 	return p.Wait(ctx)
 }
 
-func (c *namespaces) remove() error { return cell.RemoveBridge(c.bridge) }
+// Remove takes away what Prepare made.
+func (c *Cells) Remove() error { return cell.RemoveBridge(c.bridge) }
 
 // machine names this boot and PID namespace, outside of which a PID and a
 // start time say nothing.
@@ -144,7 +155,9 @@ func machine() (string, error) {
 	return strings.TrimSpace(string(boot)) + " " + ns, nil
 }
 
-func (c *namespaces) sweep(consoles []string) error {
+// Sweep ends the cells that write to one of these consoles: what a process
+// started that was killed before it could record it.
+func (c *Cells) Sweep(consoles []string) error {
 	var want []os.FileInfo
 	for _, path := range consoles {
 		if info, err := os.Stat(path); err == nil {
@@ -167,7 +180,7 @@ func (c *namespaces) sweep(consoles []string) error {
 	return errors.Join(errs...)
 }
 
-func (c *namespaces) sweepOne(pid int, want []os.FileInfo) error {
+func (c *Cells) sweepOne(pid int, want []os.FileInfo) error {
 	// The descriptor pins the process while we look at it.
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -185,7 +198,7 @@ func (c *namespaces) sweepOne(pid int, want []os.FileInfo) error {
 
 // isInit reports whether a process may be a cell's init: it runs that program
 // as PID 1 of a PID namespace below ours.
-func (c *namespaces) isInit(pid int) bool {
+func (c *Cells) isInit(pid int) bool {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	status, err := os.ReadFile(filepath.Join(dir, "status"))
 	if err != nil {

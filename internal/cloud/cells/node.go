@@ -1,0 +1,67 @@
+package cells
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/midair-hpc/midair/internal/cell"
+)
+
+// Node is a machine that is a Slurm node.
+type Node struct {
+	Name      string
+	Addr      netip.Addr
+	GPUs      int
+	Console   string // file that it prints to
+	StartedAt time.Time
+	Delay     time.Duration // from StartedAt until Argv starts
+	Argv      []string      // nil: it runs and does nothing
+}
+
+// Spec is the cell of a node.
+func (c *Cells) Spec(n Node) cell.Spec {
+	s := cell.Spec{
+		Hostname:  n.Name,
+		Network:   &cell.Network{Bridge: c.bridge, Address: addressOn(c.network, n.Addr), Gateway: Gateway(c.network)},
+		StartedAt: n.StartedAt,
+		Delay:     n.Delay,
+		Env:       []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8"},
+		Log:       n.Console,
+		Argv:      n.Argv,
+	}
+	for k := range n.GPUs {
+		// Slurm takes any character device for a GPU; /dev/null is harmless.
+		s.Devices = append(s.Devices, cell.Device{Path: filepath.Join(c.root, "dev", fmt.Sprintf("nvidia%d", k)), Major: 1, Minor: 3})
+	}
+	return s
+}
+
+// Slurmd says how the slurmd of a node is started.
+type Slurmd struct {
+	Path string // of slurmd
+	Conf string // slurm.conf; empty: Slurm's default
+	// Argv is run in its place; %n becomes the node's name. It is for tests,
+	// which have no slurmctld.
+	Argv []string
+}
+
+// Command is a node's slurmd. It reports the time of its start as boot time
+// (-b): slurmctld ignores a registration from a machine that booted before the
+// power-up was asked for, and cells share this machine's uptime.
+func (d Slurmd) Command(node string) []string {
+	if d.Argv != nil {
+		argv := make([]string, len(d.Argv))
+		for i, a := range d.Argv {
+			argv[i] = strings.ReplaceAll(a, "%n", node)
+		}
+		return argv
+	}
+	argv := []string{d.Path, "-D", "-b", "-N", node}
+	if d.Conf != "" {
+		argv = append(argv, "-f", d.Conf)
+	}
+	return argv
+}
