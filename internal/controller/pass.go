@@ -119,6 +119,7 @@ func (c *Controller) listed(ctx context.Context, l listing) {
 	in, ok := c.look(ctx, l)
 	if !l.pass {
 		if ok {
+			in.Seen = nil // what takes two looks takes two passes
 			c.carryOutLost(ctx, reconcile.Decide(in))
 		}
 		return

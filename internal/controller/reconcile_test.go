@@ -61,6 +61,22 @@ func TestInstancesOnDemandAreNotLookedAtBetweenPasses(t *testing.T) {
 	require.Equal(t, 100, w.west.unlisted, "nothing was listed")
 }
 
+func TestWhatTakesTwoLooksTakesTwoPasses(t *testing.T) {
+	w := newWorld(t)
+	w.running(slurmtest.Job{On: []string{"a1"}, Duration: 3 * time.Hour})
+	other := w.running(slurmtest.Job{On: []string{"a2"}, Duration: 3 * time.Hour})
+	w.dropRecords = true // the power-down is lost
+	w.ctld.Cancel(other)
+	w.until(5*time.Minute, "the orphan to be seen once", func() bool { return len(w.c.sightings) > 0 })
+	w.dropRecords = false
+	w.c.nextPass = w.now.Add(5 * time.Minute)
+	w.east.reclaim(w.east.all()[0].ID)
+	w.until(time.Minute, "the other node's loss to be acted on", func() bool { return w.node("a1").State.PoweringDown() })
+	w.pass(4 * time.Minute)
+	require.False(t, ended(w.east.all()[1]))
+	w.until(2*time.Minute, "the next pass to end the orphan", func() bool { return ended(w.east.all()[1]) })
+}
+
 func TestInstanceTakenBackWhileItBootsIsReplacedFromTheNextOfferingInTheSameRound(t *testing.T) {
 	for name, stopped := range map[string]bool{"ended": false, "stopped": true} {
 		t.Run(name, func(t *testing.T) {

@@ -174,6 +174,7 @@ func (s *soak) burst() {
 			s.now = s.now.Add(time.Duration(200+s.r.IntN(4000)) * time.Millisecond)
 			s.world0()
 			s.alive(s.stepSome)
+			s.look()
 		}
 		if s.r.IntN(6) == 0 {
 			s.advance(time.Duration(s.r.IntN(600)) * time.Second)
