@@ -279,6 +279,17 @@ func TestNodeThatAnAdminDrainsWhileItBootsStaysDrainedWhenItsLaunchFails(t *test
 	require.True(t, w.node("a2").State.PoweredDown() || w.node("a2").State.PoweringDown() || w.node("a2").State.PoweringUp(), w.describe())
 }
 
+func TestNodeThatAnAdminSetsDownWhileItBootsIsNotWaitedForForEver(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.ctld.UpdateNodes(w.ctx, []string{"a1"}, powerUp))
+	w.ctld.Tick()
+	w.set("a1", "down", "bad cable")
+	w.pass(time.Minute)
+	require.Empty(t, w.c.launches)
+	require.Len(t, w.east.live(), 1)
+	require.True(t, w.node("a1").State.Down())
+}
+
 func TestDrainedNodeKeepsItsInstanceWhateverHappensToTheLedger(t *testing.T) {
 	w := newWorld(t)
 	w.conf.Reconcile.Every = 20 * time.Second

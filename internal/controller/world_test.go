@@ -100,7 +100,12 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, now: began, conf: testConfig(), boot: 2 * time.Second, rand: func() float64 { return 0 },
 		crash: func(string) {}, log: slog.New(slog.DiscardHandler), dir: tempDir(t)}
 	if os.Getenv("MIDAIR_TEST_LOG") != "" {
-		w.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		w.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				a.Value = slog.StringValue(w.clock().Format("15:04:05"))
+			}
+			return a
+		}}))
 	}
 	w.ctx = context.WithoutCancel(t.Context())
 	require.NoError(t, os.Mkdir(w.spool(), 0o750))
