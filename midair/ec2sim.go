@@ -23,6 +23,7 @@ import (
 	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/cloud/cells"
 	"github.com/midair-hpc/midair/internal/cloud/ec2sim"
+	"github.com/midair-hpc/midair/internal/cloud/ec2sim/metal"
 )
 
 // ec2simAddress is where the stand-in listens if nothing else is said.
@@ -139,7 +140,7 @@ func ec2simServe(c *cli.Context) error {
 		if o.StateDir == "" {
 			return errors.New("serve: machines outlive this program; say with --state where they are remembered, such as --state /var/lib/midair/ec2sim")
 		}
-		m, err := ec2sim.NewLocalMachines(ec2sim.LocalOptions{
+		m, err := metal.New(metal.Options{
 			Root: o.StateDir, Network: o.Catalogue.VPC.CIDR, Slurmd: cells.Slurmd{Path: c.String("slurmd"), Conf: c.String("slurm-conf")},
 		})
 		if err != nil {
