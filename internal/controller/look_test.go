@@ -28,7 +28,12 @@ func (w *world) held(id int) func() bool {
 func (w *world) settled() {
 	w.t.Helper()
 	w.until(10*time.Minute, "everything to be powered down", func() bool {
-		return len(w.east.there())+len(w.west.there()) == 0 && len(w.c.launches)+len(w.c.intents)+len(w.c.instances) == 0
+		for _, m := range w.stands {
+			if len(there(m)) > 0 {
+				return false
+			}
+		}
+		return len(w.c.launches)+len(w.c.intents)+len(w.c.instances) == 0
 	})
 	w.consistent()
 }
@@ -49,10 +54,10 @@ func (w *world) consistent() {
 		onRecord[i.ID] = i
 	}
 	byNode := map[string]string{}
-	for _, m := range []*memoryCloud{w.east, w.west} {
+	for _, m := range w.stands {
 		for _, i := range m.all() {
 			rec, ok := onRecord[i.ID]
-			if !ok && ended(i) && (i.EndedAt.Before(w.rebuilt) || m.hidden[i.ID] && i.CreatedAt.Before(w.rebuilt)) {
+			if !ok && ended(i) && (i.EndedAt.Before(w.rebuilt) || m.forgot(i.ID) && i.CreatedAt.Before(w.rebuilt)) {
 				continue
 			}
 			require.True(w.t, ok, "instance %s of node %s was never recorded\n%s", i.ID, i.Node, w.describe())

@@ -44,9 +44,9 @@ func (g *guard) UpdateNodes(ctx context.Context, names []string, u slurm.NodeUpd
 func (s *soak) look() {
 	live := map[string]string{}
 	orphans := map[string]time.Time{}
-	for _, m := range []*memoryCloud{s.east, s.west} {
-		for _, i := range m.there() {
-			rec := s.c.instances[instanceKey{m.name, i.ID}]
+	for _, m := range s.stands {
+		for _, i := range there(m) {
+			rec := s.c.instances[instanceKey{m.id(), i.ID}]
 			if rec != nil && rec.State == ledger.Live && i.State != cloud.Stopped {
 				require.Empty(s.t, live[rec.Node], "%s and %s both carry %s\n%s", live[rec.Node], i.ID, rec.Node, s.describe())
 				live[rec.Node] = i.ID
@@ -72,8 +72,8 @@ func (s *soak) owned() {
 		require.Less(s.t, s.now.Sub(since), longest, "%s has no owner\n%s", id, s.describe())
 	}
 	byNode := map[string]string{}
-	for _, m := range []*memoryCloud{s.east, s.west} {
-		for _, i := range m.there() {
+	for _, m := range s.stands {
+		for _, i := range there(m) {
 			if s.now.Sub(i.CreatedAt) > longest {
 				require.Empty(s.t, byNode[i.Node], "%s and %s are both of node %s\n%s", byNode[i.Node], i.ID, i.Node, s.describe())
 				byNode[i.Node] = i.ID
@@ -97,11 +97,11 @@ func (s *soak) counted(calm bool) {
 		onRecord[i.ID] = i
 	}
 	s.lived, s.over = 0, 0
-	for _, m := range []*memoryCloud{s.east, s.west} {
+	for _, m := range s.stands {
 		for _, i := range m.all() {
 			rec, ok := onRecord[i.ID]
 			young := calm && s.now.Sub(i.CreatedAt) < 5*time.Minute
-			if !ok && (young || s.ledgers > 0 && ended(i) && (i.EndedAt.Before(s.rebuilt) || m.hidden[i.ID] && i.CreatedAt.Before(s.rebuilt))) {
+			if !ok && (young || s.ledgers > 0 && ended(i) && (i.EndedAt.Before(s.rebuilt) || m.forgot(i.ID) && i.CreatedAt.Before(s.rebuilt))) {
 				continue
 			}
 			if _, waits := s.orphaned[i.ID]; !ok && calm && (waits || s.works(i) || reconcile.Theirs(s.node(i.Node))) {

@@ -80,7 +80,9 @@ func (n *tally) add(s *soak) {
 	}
 	n.kills += len(s.killedAt)
 	n.ledgers += s.ledgers
-	n.instances += len(s.east.all()) + len(s.west.all())
+	for _, m := range s.stands {
+		n.instances += len(m.all())
+	}
 	n.jobs += len(s.jobs)
 	n.lived += s.lived
 	n.over += s.over
@@ -163,7 +165,9 @@ func (s *soak) run() {
 	for _, l := range launches {
 		s.note("launch %s job %d %s %s", l.ID, l.JobID, l.State, l.Message)
 	}
-	s.note("instances %d", len(s.east.all())+len(s.west.all()))
+	for _, m := range s.stands {
+		s.note("%s made %d instances", m.id(), len(m.all()))
+	}
 }
 
 // burst is trouble, close together.
@@ -198,8 +202,9 @@ func (s *soak) calm() {
 }
 
 func (s *soak) mend() {
-	s.east.mend()
-	s.west.mend()
+	for _, m := range s.stands {
+		m.mend()
+	}
 	s.ctld.Mend()
 	s.fuse, s.point, s.dropRecords, s.twiceRecords = 0, "", false, false
 }

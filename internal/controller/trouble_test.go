@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/midair-hpc/midair/internal/cloud"
@@ -116,5 +115,7 @@ func (m *memoryCloud) Name(ctx context.Context, list []cloud.Instance) error {
 	return nil
 }
 
-// there gives the instances that have not ended, stopped ones too.
-func (m *memoryCloud) there() []cloud.Instance { return slices.DeleteFunc(m.all(), ended) }
+func (m *memoryCloud) id() string              { return m.name }
+func (m *memoryCloud) boots(node string) bool  { return !m.neverBooting[node] }
+func (m *memoryCloud) forgot(id string) bool   { return m.hidden[id] }
+func (m *memoryCloud) there() []cloud.Instance { return there(m) }

@@ -31,6 +31,22 @@ var (
 
 var began = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
+// stand is a cloud that a test looks into.
+type stand interface {
+	cloud.Provider
+	id() string             // the provider's name
+	all() []cloud.Instance  // ever made, as the cloud itself knows them
+	boots(node string) bool // instances of this node become nodes
+	forgot(id string) bool  // the instance has ended and is not listed
+	mend()                  // takes all faults away
+	market(*soak)           // something random happens to what is sold,
+	calling(*soak)          // to the interface
+	befalls(*soak)          // or to an instance
+}
+
+// there gives the instances of a cloud that have not ended, stopped ones too.
+func there(s stand) []cloud.Instance { return slices.DeleteFunc(s.all(), ended) }
+
 // world is a slurmctld, two clouds and a controller under one clock that only
 // the test moves. Provider calls are made when the test lets them.
 type world struct {
@@ -40,6 +56,7 @@ type world struct {
 	conf       *config.Config
 	ctld       *slurmtest.Ctld
 	east, west *memoryCloud
+	stands     []stand // east and west, or what stands in for them
 	dir        string
 	led        *ledger.Ledger
 	c          *Controller
@@ -111,6 +128,7 @@ func newWorld(t testing.TB) *world {
 	require.NoError(t, os.Mkdir(w.spool(), 0o750))
 	clock := w.clock
 	w.east, w.west = newCloud("east", clock), newCloud("west", clock)
+	w.stands = []stand{w.east, w.west}
 	w.ctld = slurmtest.New(slurmtest.Options{
 		Now: clock, ResumeTimeout: 3 * time.Minute, SuspendTime: 30 * time.Second, SuspendTimeout: 10 * time.Second,
 		SlurmdTimeout: 5 * time.Minute, RequeueDelay: 121 * time.Second,
@@ -164,8 +182,12 @@ func (w *world) start() {
 	w.led = led
 	ctx, stop := context.WithCancel(w.ctx)
 	w.stop = stop
+	providers := map[string]cloud.Provider{}
+	for _, s := range w.stands {
+		providers[s.id()] = s
+	}
 	w.c, err = New(ctx, Options{
-		Config: w.conf, Ledger: led, Slurm: w.slurm, Providers: map[string]cloud.Provider{"east": w.east, "west": w.west},
+		Config: w.conf, Ledger: led, Slurm: w.slurm, Providers: providers,
 		SpoolDir: w.spool(), Log: w.log, Now: w.clock, Rand: func() float64 { return w.rand() },
 		NewID: func() string { w.ids++; return fmt.Sprintf("l-%05d", w.ids) },
 		Crash: func(p string) { w.crash(p) },
@@ -249,10 +271,13 @@ func (w *world) turn() {
 func (w *world) slurmds() {
 	list := w.ctld.PeekNodes()
 	byAddr := map[string]bool{}
-	for _, m := range []*memoryCloud{w.east, w.west} {
-		for _, i := range m.live() {
+	for _, m := range w.stands {
+		for _, i := range m.all() {
+			if !i.Live() {
+				continue
+			}
 			byAddr[i.Addr] = true
-			if boot := i.CreatedAt.Add(w.boot); !boot.After(w.clock()) && !m.neverBooting[i.Node] {
+			if boot := i.CreatedAt.Add(w.boot); !boot.After(w.clock()) && m.boots(i.Node) {
 				w.ctld.Register(slurmtest.Registration{Node: i.Node, Addr: i.Addr, Boot: i.CreatedAt})
 			}
 		}
@@ -340,8 +365,10 @@ func (d description) String() string {
 	for _, i := range w.c.instances {
 		fmt.Fprintf(&b, "on record %s %s gen %d %s %s\n", i.ID, i.Node, i.Generation, i.State, i.EndCause)
 	}
-	for _, i := range append(w.east.live(), w.west.live()...) {
-		fmt.Fprintf(&b, "live %s %s gen %d\n", i.ID, i.Node, i.Generation)
+	for _, m := range w.stands {
+		for _, i := range there(m) {
+			fmt.Fprintf(&b, "there %s %s gen %d %s\n", i.ID, i.Node, i.Generation, i.State)
+		}
 	}
 	return b.String() + w.now.Format("now 15:04:05")
 }
