@@ -46,7 +46,7 @@ func cut(n *int) *cloud.Error {
 
 func (m *memoryCloud) refuses(ids []string) *cloud.Error {
 	for _, id := range ids {
-		if m.protected[id] {
+		if i := m.find(id); m.protected[id] && i != nil && !ended(*i) {
 			return &cloud.Error{Class: cloud.Unknown, Code: "OperationNotPermitted", Message: "the instance " + id + " may not be terminated"}
 		}
 	}

@@ -25,19 +25,31 @@ func (d *decision) lost() {
 		switch {
 		case listed && ended(i):
 			d.plan.Lost = append(d.plan.Lost, Lost{Instance: rec, EndedAt: d.endedAt(rec, i), Why: endedWhy(i), Reclaimed: i.Reclaimed})
+		case !listed && rec.State == ledger.Terminating:
+			// The cloud does not take the call, and perhaps never will.
+			d.absent(rec)
 		case rec.State != ledger.Live:
 		case listed && off(i) && !d.theirs(rec.Node):
 			if d.wanted(rec.Node) {
 				d.plan.Lost = append(d.plan.Lost, Lost{Instance: rec, Why: offWhy(i), Reclaimed: i.Reclaimed, Off: true})
 			}
-		case !listed && rec.CreatedAt.Before(d.ListedAt.Add(-d.Grace)) && !d.Launching[rec.Node] && !d.Nodes[rec.Node].State.Registered():
-			if d.twice("lost " + rec.Provider + " " + rec.ID) {
-				d.plan.Lost = append(d.plan.Lost, Lost{Instance: rec, EndedAt: d.Now, Why: "the cloud no longer has the instance"})
-			}
+		case !listed && !d.Launching[rec.Node] && !d.Nodes[rec.Node].State.Registered() && d.absent(rec):
 		default:
 			d.covered[rec.Node] = true
 		}
 	}
+}
+
+// absent has an instance that is not listed lost after two looks, if it is old
+// enough to be listed.
+func (d *decision) absent(rec ledger.Instance) bool {
+	if !rec.CreatedAt.Before(d.ListedAt.Add(-d.Grace)) {
+		return false
+	}
+	if d.twice("lost " + rec.Provider + " " + rec.ID) {
+		d.plan.Lost = append(d.plan.Lost, Lost{Instance: rec, EndedAt: d.Now, Why: "the cloud no longer has the instance"})
+	}
+	return true
 }
 
 // endedAt is when an instance ended, as far as a clock that is not ours can be

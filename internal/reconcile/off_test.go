@@ -112,6 +112,16 @@ func TestTerminationUnderWayIsSettledWhenTheCloudSaysItHasEnded(t *testing.T) {
 	require.Empty(t, p.Bare, "what midair ends by itself is no loss of the node's")
 }
 
+func TestTerminationThatTheCloudDoesNotTakeIsOverWhenTheInstanceIsNoLongerListed(t *testing.T) {
+	rec := onRecord("i-1", "n1", time.Hour)
+	rec.State = ledger.Terminating
+	p := twice(t, look(nil, []ledger.Instance{rec}, node("n1", up...)))
+	require.Len(t, p.Lost, 1)
+	require.Empty(t, p.Bare)
+	rec.CreatedAt = now
+	require.True(t, reconcile.Decide(look(nil, []ledger.Instance{rec}, node("n1", up...))).Empty())
+}
+
 func TestEndThatACloudsClockPutsInTheFutureOrBeforeTheBeginningIsSettledInBetween(t *testing.T) {
 	for at, want := range map[time.Time]time.Time{
 		now.Add(time.Hour):           now,
