@@ -108,13 +108,13 @@ func (s *soak) counted(calm bool) {
 				continue // it cannot be taken over, or not yet be touched
 			}
 			require.True(s.t, ok, "instance %s of node %s was never recorded\n%s", i.ID, i.Node, s.describe())
-			require.False(s.t, rec.CreatedAt.After(i.CreatedAt), "%s was created %s and counts from %s", i.ID, i.CreatedAt, rec.CreatedAt)
+			require.False(s.t, rec.CreatedAt.After(i.CreatedAt.Add(s.rough)), "%s was created %s and counts from %s", i.ID, i.CreatedAt, rec.CreatedAt)
 			if rec.State != ledger.Ended {
 				continue
 			}
 			require.True(s.t, ended(i), "%s ended on record only\n%s", i.ID, s.describe())
 			over := rec.EndedAt.Sub(i.EndedAt)
-			require.GreaterOrEqual(s.t, over, time.Duration(0), "%s ended %s and counts to %s", i.ID, i.EndedAt, rec.EndedAt)
+			require.GreaterOrEqual(s.t, over, -s.rough, "%s ended %s and counts to %s", i.ID, i.EndedAt, rec.EndedAt)
 			require.LessOrEqual(s.t, over, mostOver, "%s of %s ended %s and counts to %s (%s)", i.ID, i.Node, i.EndedAt, rec.EndedAt, rec.EndCause)
 			s.over += over
 			s.lived += i.EndedAt.Sub(i.CreatedAt)

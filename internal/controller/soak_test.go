@@ -98,6 +98,8 @@ func TestASoakIsDecidedByItsSeed(t *testing.T) {
 type soak struct {
 	*world
 	seed     uint64
+	day      time.Duration
+	rough    time.Duration // how exactly the cloud says when something happened
 	r        *rand.Rand
 	jobs     []int
 	fuse     int    // crash points to pass before the controller is killed; 0: it lives
@@ -113,8 +115,8 @@ type soak struct {
 
 type killed string
 
-func newSoak(t *testing.T, seed uint64) *soak {
-	s := &soak{world: newWorld(t), seed: seed, r: rand.New(rand.NewPCG(seed, 1)), orphaned: map[string]time.Time{}}
+func newSoak(t *testing.T, seed uint64, change ...func(*soak)) *soak {
+	s := &soak{world: newWorld(t), day: 24 * time.Hour, seed: seed, r: rand.New(rand.NewPCG(seed, 1)), orphaned: map[string]time.Time{}}
 	s.rand = s.r.Float64
 	s.slurm = &guard{Client: s.ctld, ctld: s.ctld, broken: func(what string) {
 		s.note("BROKEN: %s", what)
@@ -131,6 +133,9 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		}
 	}
 	s.kill()
+	for _, c := range change {
+		c(s)
+	}
 	s.start()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -149,7 +154,7 @@ func (s *soak) note(format string, args ...any) {
 }
 
 func (s *soak) run() {
-	for end := s.now.Add(24 * time.Hour); s.now.Before(end); {
+	for end := s.now.Add(s.day); s.now.Before(end); {
 		s.burst()
 		s.calm()
 	}
@@ -175,7 +180,7 @@ func (s *soak) burst() {
 	for range 5 + s.r.IntN(25) {
 		s.event()
 		for range s.r.IntN(12) {
-			s.now = s.now.Add(time.Duration(200+s.r.IntN(4000)) * time.Millisecond)
+			s.tick(time.Duration(200+s.r.IntN(4000)) * time.Millisecond)
 			s.world0()
 			s.alive(s.stepSome)
 			s.look()
@@ -216,7 +221,7 @@ func (s *soak) advance(d time.Duration) {
 		if s.busy() {
 			step = 2 * time.Second
 		}
-		s.now = s.now.Add(step)
+		s.tick(step)
 		s.world0()
 		s.alive(func() {
 			s.step()

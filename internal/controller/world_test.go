@@ -63,7 +63,8 @@ type world struct {
 	calls      []func() // provider calls that have been asked for and not made
 	ids        int
 	records    int
-	bubble     bool // the time is testing/synctest's, calls run in goroutines
+	bubble     bool // the time is testing/synctest's
+	beside     bool // calls run in goroutines
 	// dropRecords: the hooks fail, as with a full disk.
 	dropRecords bool
 	// twiceRecords: each request is written twice.
@@ -161,6 +162,16 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
+// tick lets time go by and nothing happen.
+func (w *world) tick(d time.Duration) {
+	if w.bubble {
+		time.Sleep(d)
+		w.now = time.Now()
+		return
+	}
+	w.now = w.now.Add(d)
+}
+
 func (w *world) spool() string { return filepath.Join(w.dir, "spool") }
 
 func (w *world) record(r spool.Record) {
@@ -192,7 +203,7 @@ func (w *world) start() {
 		NewID: func() string { w.ids++; return fmt.Sprintf("l-%05d", w.ids) },
 		Crash: func(p string) { w.crash(p) },
 		Go: func(call func()) {
-			if w.bubble {
+			if w.beside {
 				go call()
 				return
 			}
@@ -292,7 +303,7 @@ func (w *world) slurmds() {
 // pass lets time go by in steps of a second.
 func (w *world) pass(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); {
-		w.now = w.now.Add(time.Second)
+		w.tick(time.Second)
 		w.turn()
 	}
 }
@@ -300,7 +311,7 @@ func (w *world) pass(d time.Duration) {
 // pass0 lets time go by without a controller.
 func (w *world) pass0(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); {
-		w.now = w.now.Add(time.Second)
+		w.tick(time.Second)
 		w.ctld.Tick()
 		w.slurmds()
 	}
@@ -313,7 +324,7 @@ func (w *world) until(limit time.Duration, what string, done func() bool) {
 		if w.now.After(end) {
 			require.Fail(w.t, "not within "+limit.String()+": "+what, "%s", w.describe())
 		}
-		w.now = w.now.Add(time.Second)
+		w.tick(time.Second)
 		w.turn()
 	}
 }
