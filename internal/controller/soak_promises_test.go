@@ -29,7 +29,7 @@ type guard struct {
 }
 
 func (g *guard) UpdateNodes(ctx context.Context, names []string, u slurm.NodeUpdate) error {
-	if u.State != "" {
+	if u.State != "" && len(names) > 0 {
 		for _, n := range g.ctld.PeekNodes(names...) {
 			if reconcile.Theirs(n) {
 				g.broken(fmt.Sprintf("midair sets node %s to %s, which somebody has: %s (%s)", n.Name, u.State, n.State, n.Reason))
