@@ -61,8 +61,9 @@ slurm-root: ## install another Debian suite's Slurm into SLURM_ROOT (SUITE=trixi
 test-slurm-root: slurm-root build ## the promises on the Slurm of SLURM_ROOT
 	MIDAIR_SLURM_ROOT=$(SLURM_ROOT) MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 50m -v ./internal/testcluster ./internal/e2e
 
-soak: ## 500 simulated days of random faults, the promises checked in and after each
-	MIDAIR_SOAK=500 $(GO) test -count=1 -timeout 120m -run TestRandomFaultsAndKillsLeaveNothingBehind ./internal/controller
+soak: ## simulated days of random faults, the promises checked in and after each
+	MIDAIR_SOAK=500 $(GO) test -count=1 -timeout 120m -run 'TestRandomFaultsAndKillsLeaveNothingBehind$$' -v ./internal/controller
+	MIDAIR_SOAK_AWS=100 $(GO) test -count=1 -timeout 120m -tags awssoak -run OnAWS -v ./internal/controller
 
 bench: deps build ## measure; results go to build/bench.jsonl
 	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) run ./internal/bench -output $(BUILD)/bench.jsonl
