@@ -91,7 +91,9 @@ func (c *Controller) fallBack(o *launch, l reconcile.Lost) {
 		}
 	}
 	o.tried[l.Instance.Pool+" "+l.Instance.Offering.Key()] = true
-	o.hears(l.Instance.Pool, lossError(l))
+	if o.said[l.Instance.Pool] == nil {
+		o.said[l.Instance.Pool] = lossError(l)
+	}
 	c.Log.Warn("another offering is tried for a node whose instance was taken back", "launch", o.ID, "job", o.JobID, "node", l.Instance.Node, "offering", l.Instance.Offering.Key())
 }
 

@@ -106,6 +106,19 @@ func TestInstanceTakenBackWhileItBootsIsReplacedFromTheNextOfferingInTheSameRoun
 	}
 }
 
+func TestInstanceTakenBackWhileItBootsWithNoOtherOfferingPutsTheJobBackAsOutOfStock(t *testing.T) {
+	w := newWorld(t)
+	w.boot = 40 * time.Second
+	id := w.submit(slurmtest.Job{On: []string{"b1"}})
+	w.pass(5 * time.Second)
+	w.west.reclaim(w.west.all()[0].ID)
+	w.until(time.Minute, "the launch to fail", w.failed(id, 1))
+	require.Equal(t, cloud.OutOfStock, w.launchesOf(id)[0].Class)
+	require.Contains(t, w.job(id).Comment, "midair: out-of-stock: ")
+	w.until(10*time.Minute, "the job to complete", w.completed(id))
+	w.settled()
+}
+
 func TestControllerKilledBetweenAnInterruptionAndTheReplacementBuysIt(t *testing.T) {
 	w := newWorld(t)
 	w.boot = 40 * time.Second
