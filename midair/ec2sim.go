@@ -35,7 +35,7 @@ func ec2simCommand() *cli.Command {
 		Usage: "run a stand-in for AWS on this machine, to try midair's AWS side",
 		Description: "It speaks the parts of EC2, Service Quotas, the price list and STS that midair uses, and\n" +
 			"fails on demand. Point a provider of kind aws at it with endpoint: http://" + ec2simAddress + ",\n" +
-			"and use the credentials that midair ec2sim env prints. It checks who asks, not the signature.",
+			"and use the credentials that midair ec2sim env prints.",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "url", Value: "http://" + ec2simAddress, EnvVars: []string{"MIDAIR_EC2SIM"}, Usage: "where the stand-in `URL` is"}},
 		Subcommands: []*cli.Command{
 			ec2simServeCommand(),

@@ -173,16 +173,27 @@ func TestStoppedInstanceBootsAgainAsTheSameNode(t *testing.T) {
 }
 
 func TestMachineThatEndsByItselfEndsItsInstance(t *testing.T) {
-	m := newMachines()
-	l := newLab(t, withMachines(m))
-	id := l.run().ok(t).Instances[0].ID
-	l.name(id, "n-1")
-	l.forward(time.Minute)
-	l.Settle()
-	soon(t, func() bool { return l.Sim.Instances()[0].Machine }, "it boots")
-	m.crash()
-	soon(t, func() bool { return l.state(id) == "shutting-down" }, "it is noticed")
-	require.Equal(t, "Client.InstanceInitiatedShutdown", l.call("DescribeInstances").Described[0].Reason)
+	for _, tt := range []struct {
+		name, state string
+		args        []string
+	}{
+		{"as the template says", "shutting-down", nil},
+		{"as EC2 does if nothing is said", "stopping", []string{"InstanceInitiatedShutdownBehavior", "stop"}},
+		{"spot", "shutting-down", []string{"InstanceInitiatedShutdownBehavior", "stop", "InstanceMarketOptions.MarketType", "spot"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMachines()
+			l := newLab(t, withMachines(m))
+			id := l.run(tt.args...).ok(t).Instances[0].ID
+			l.name(id, "n-1")
+			l.forward(time.Minute)
+			l.Settle()
+			soon(t, func() bool { return l.Sim.Instances()[0].Machine }, "it boots")
+			m.crash()
+			soon(t, func() bool { return l.state(id) == tt.state }, "it is noticed")
+			require.Equal(t, "Client.InstanceInitiatedShutdown", l.call("DescribeInstances").Described[0].Reason)
+		})
+	}
 }
 
 func TestMachineThatCannotBeMadeEndsItsInstance(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/midair-hpc/midair/internal/cell"
@@ -49,6 +50,9 @@ func New(o Options) (*Machines, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open local machines: %w", err)
 	}
+	if strings.ContainsAny(root, ":,\\") {
+		return nil, fmt.Errorf("open local machines: folder %s has a character that mount options cannot have; choose another", root)
+	}
 	if o.Slurmd.Path == "" && o.Slurmd.Argv == nil {
 		return nil, errors.New("open local machines: no slurmd; such as /usr/sbin/slurmd")
 	}
@@ -78,7 +82,7 @@ func (l *Machines) Boot(ctx context.Context, m ec2sim.Machine) (string, error) {
 		return "", err
 	}
 	p, err := l.cells.Start(ctx, l.cells.Spec(cells.Node{
-		Name: m.Node, Addr: m.Addr, GPUs: m.GPUs, Console: l.consolePath(m.ID), StartedAt: m.LaunchedAt, Argv: l.slurmd.Command(m.Node),
+		Name: m.Node, Addr: m.Addr, GPUs: m.GPUs, OwnDev: true, Console: l.consolePath(m.ID), StartedAt: m.LaunchedAt, Argv: l.slurmd.Command(m.Node),
 	}))
 	if err != nil {
 		return "", err

@@ -26,10 +26,10 @@ func open(t *testing.T, dir string) *ec2sim.Sim {
 	cat := ec2sim.DefaultCatalogue()
 	m, err := metal.New(metal.Options{
 		Root: dir, Network: cat.VPC.CIDR, InitPath: celltest.InitPath(t),
-		Slurmd: cells.Slurmd{Argv: []string{"/bin/sh", "-c", "echo up as %n, host $(hostname); exec sleep 1000"}},
+		Slurmd: cells.Slurmd{Argv: []string{"/bin/sh", "-c", "echo up as %n, host $(hostname), $(ls /dev/nvidia* | wc -l) GPUs, $(stat -c %F /dev/nvidia0); test -d /dev/pts && exec sleep 1000"}},
 	})
 	require.NoError(t, err)
-	s, err := ec2sim.New(ec2sim.Options{Catalogue: cat, Machines: m, StateDir: dir})
+	s, err := ec2sim.New(ec2sim.Options{Catalogue: cat, Machines: m, StateDir: dir, AnySignature: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
@@ -75,7 +75,8 @@ func TestInstanceIsAMachineWithItsAddressAndName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sim")
 	s := open(t, dir)
 	i := launch(t, s, "n-1")
-	consoleHas(t, s, dir, i.ID, "up as n-1, host n-1")
+	consoleHas(t, s, dir, i.ID, "up as n-1, host n-1, 1 GPUs, character special file")
+	require.NoFileExists(t, "/dev/nvidia0", "the device is the machine's own")
 	require.Len(t, celltest.Inits(t), 1)
 	out, err := exec.Command("/bin/bash", "-c", "exec 3<>/dev/tcp/"+i.Addr+"/9").CombinedOutput()
 	require.Error(t, err)

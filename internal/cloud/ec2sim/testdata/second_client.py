@@ -191,6 +191,14 @@ assert clients["sts"].get_caller_identity()["Account"] == "123456789012"
 session.set_credentials("AKIAOTHER", "x")
 other = session.create_client("ec2", region_name="us-east-1", endpoint_url=url, config=config)
 fails("AuthFailure", 401, other.describe_regions)
+session.set_credentials(key, "another")
+for name, code, status, ask in (
+    ("ec2", "AuthFailure", 401, "describe_regions"),
+    ("sts", "SignatureDoesNotMatch", 403, "get_caller_identity"),
+    ("pricing", "InvalidSignatureException", 400, "get_products"),
+):
+    wrong = session.create_client(name, region_name="us-east-1", endpoint_url=url, config=config)
+    fails(code, status, getattr(wrong, ask), **({"ServiceCode": "AmazonEC2"} if name == "pricing" else {}))
 session.set_credentials(key, secret)
 far = session.create_client("ec2", region_name="eu-west-1", endpoint_url=url, config=config)
 fails("AuthFailure", 401, far.describe_regions)
