@@ -14,7 +14,7 @@ export CGO_ENABLED := 0
 # that the benchmarks measure against.
 APT := slurmctld slurmd slurmdbd slurm-client munge mariadb-server iproute2 util-linux lua5.1 python3-boto3
 
-.PHONY: all deps build demo test test-unit bench lint fuzz clean
+.PHONY: all deps build demo test test-unit slurm-root test-slurm-root bench lint fuzz clean
 
 all: build
 
@@ -35,8 +35,10 @@ build: ## build every program into build/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUILD)/midair ./midair
 	@cp contrib/job_submit.lua $(BUILD)/contrib/
 
-demo: deps build ## researchers' jobs burst onto nodes that did not exist, on a private Slurm
-	$(BUILD)/midair demo --output $(BUILD)/demo.json
+CLOUD ?= local
+
+demo: deps build ## researchers' jobs burst onto nodes that did not exist, on a private Slurm (CLOUD=ec2sim: on a stand-in for AWS)
+	$(BUILD)/midair demo --cloud $(CLOUD) --output $(BUILD)/demo.json
 
 test-unit: ## no root, no network, under a minute after compiling
 	$(GO) test -short ./...
@@ -44,6 +46,20 @@ test-unit: ## no root, no network, under a minute after compiling
 test: deps build lint ## everything, also on real Slurm
 	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 20m $$($(GO) list ./... | grep -v /internal/e2e)
 	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 50m -v ./internal/e2e
+
+SUITE      ?= trixie
+SLURM_ROOT ?= /var/lib/midair-slurm/$(SUITE)
+
+slurm-root: ## install another Debian suite's Slurm into SLURM_ROOT (SUITE=trixie: 24.11, sid: the newest)
+	apt-get -o DPkg::Lock::Timeout=900 install -y -qq debootstrap >/dev/null
+	@[ -x $(SLURM_ROOT)/usr/sbin/slurmctld ] || { set -e; mkdir -p $(dir $(SLURM_ROOT)); \
+	  debootstrap --variant=minbase $(SUITE) $(SLURM_ROOT) $$(awk '/^URIs:/{print $$2; exit}' /etc/apt/sources.list.d/debian.sources); \
+	  printf '#!/bin/sh\nexit 101\n' >$(SLURM_ROOT)/usr/sbin/policy-rc.d; chmod +x $(SLURM_ROOT)/usr/sbin/policy-rc.d; \
+	  chroot $(SLURM_ROOT) apt-get install -y -qq --no-install-recommends slurmctld slurmd slurmdbd slurm-client munge mariadb-server iproute2 util-linux procps python3-minimal; }
+	@chroot $(SLURM_ROOT) slurmctld -V
+
+test-slurm-root: slurm-root build ## the promises on the Slurm of SLURM_ROOT
+	MIDAIR_SLURM_ROOT=$(SLURM_ROOT) MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 50m -v ./internal/testcluster ./internal/e2e
 
 bench: deps build ## measure; results go to build/bench.jsonl
 	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) run ./internal/bench -output $(BUILD)/bench.jsonl

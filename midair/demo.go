@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -18,6 +19,7 @@ func demoCommand() *cli.Command {
 		Usage: "tell midair's story on a private Slurm on this machine (root; about a minute; nothing is left)",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Usage: "write the figures as JSON to `FILE`"},
+			&cli.StringFlag{Name: "cloud", Value: "local", Usage: "the story's `CLOUD`: " + strings.Join(demo.Clouds, ", ")},
 			&cli.StringFlag{Name: "programs", Usage: "`DIR` with midair's programs; default: where this one is"},
 		},
 		Action: func(c *cli.Context) error {
@@ -31,7 +33,7 @@ func demoCommand() *cli.Command {
 			}
 			ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			return demo.Run(ctx, demo.Options{Programs: dir, Output: c.String("output"), Out: c.App.Writer})
+			return demo.Run(ctx, demo.Options{Programs: dir, Output: c.String("output"), Out: c.App.Writer, Cloud: c.String("cloud")})
 		},
 	}
 }

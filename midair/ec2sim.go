@@ -23,6 +23,7 @@ import (
 	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/cloud/cells"
 	"github.com/midair-hpc/midair/internal/cloud/ec2sim"
+	"github.com/midair-hpc/midair/internal/cloud/ec2sim/metal"
 )
 
 // ec2simAddress is where the stand-in listens if nothing else is said.
@@ -34,7 +35,7 @@ func ec2simCommand() *cli.Command {
 		Usage: "run a stand-in for AWS on this machine, to try midair's AWS side",
 		Description: "It speaks the parts of EC2, Service Quotas, the price list and STS that midair uses, and\n" +
 			"fails on demand. Point a provider of kind aws at it with endpoint: http://" + ec2simAddress + ",\n" +
-			"and use the credentials that midair ec2sim env prints. It checks who asks, not the signature.",
+			"and use the credentials that midair ec2sim env prints.",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "url", Value: "http://" + ec2simAddress, EnvVars: []string{"MIDAIR_EC2SIM"}, Usage: "where the stand-in `URL` is"}},
 		Subcommands: []*cli.Command{
 			ec2simServeCommand(),
@@ -139,7 +140,7 @@ func ec2simServe(c *cli.Context) error {
 		if o.StateDir == "" {
 			return errors.New("serve: machines outlive this program; say with --state where they are remembered, such as --state /var/lib/midair/ec2sim")
 		}
-		m, err := ec2sim.NewLocalMachines(ec2sim.LocalOptions{
+		m, err := metal.New(metal.Options{
 			Root: o.StateDir, Network: o.Catalogue.VPC.CIDR, Slurmd: cells.Slurmd{Path: c.String("slurmd"), Conf: c.String("slurm-conf")},
 		})
 		if err != nil {

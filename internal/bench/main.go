@@ -56,6 +56,13 @@ func main() {
 		}
 		return
 	}
+	if order := os.Getenv(envLaunchChild); order != "" {
+		if err := launchChild(ctx, order); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(ctx, *output, *only, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -86,6 +93,8 @@ func run(ctx context.Context, output, only string, out io.Writer) error {
 	benches := []bench{
 		{"hook-resume-1000", hookResume},
 		{"plan-5000", plan5000},
+		{"launch-1000", launch(1000)},
+		{"launch-5000", launch(5000)},
 		{"submit-to-start-3", submitToStart(3)},
 		{"submit-to-start-60", submitToStart(60)},
 		{"requeue-after-failure", requeueAfterFailure},

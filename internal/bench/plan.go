@@ -94,7 +94,7 @@ tiers: [{name: p2, qos: [p2], partitions: [spot]}]
 		return err
 	}
 	defer led.Close()
-	rec := &recorder{want: planNodes, done: make(chan struct{})}
+	rec := newRecorder(planNodes, planJobs)
 	client, err := slurm.NewCommands(slurm.Options{Runner: rec})
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ tiers: [{name: p2, qos: [p2], partitions: [spot]}]
 	if err != nil {
 		return err
 	}
-	if err := writeRequest(dir); err != nil {
+	if err := writeRequest(dir, planNodes, planJobs); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -142,7 +142,8 @@ tiers: [{name: p2, qos: [p2], partitions: [spot]}]
 	})
 }
 
-func writeRequest(dir string) error {
+// writeRequest spools a power-up of nodes for as many jobs, each with its share.
+func writeRequest(dir string, nodes, jobs int) error {
 	type job struct {
 		ID    int    `json:"job_id"`
 		Nodes string `json:"nodes_resume"`
@@ -151,9 +152,9 @@ func writeRequest(dir string) error {
 	file := struct {
 		All  string `json:"all_nodes_resume"`
 		Jobs []job  `json:"jobs"`
-	}{All: fmt.Sprintf("n[0001-%04d]", planNodes)}
-	per := planNodes / planJobs
-	for i := range planJobs {
+	}{All: fmt.Sprintf("n[0001-%04d]", nodes)}
+	per := nodes / jobs
+	for i := range jobs {
 		n := fmt.Sprintf("n[%04d-%04d]", i*per+1, (i+1)*per)
 		file.Jobs = append(file.Jobs, job{i + 1, n, n})
 	}
@@ -178,11 +179,15 @@ func cpuSeconds(ru syscall.Rusage) float64 {
 // recorder is a Slurm that only records: every node is powering up, every job
 // waits for its nodes, updates are counted.
 type recorder struct {
-	want int
-	done chan struct{}
+	want, count int // nodes and jobs
+	done        chan struct{}
 
 	mu        sync.Mutex
 	addressed int
+}
+
+func newRecorder(nodes, jobs int) *recorder {
+	return &recorder{want: nodes, count: jobs, done: make(chan struct{})}
 }
 
 // reached is called where the controller could be killed: all is done when the
@@ -215,7 +220,7 @@ func (r *recorder) Run(_ context.Context, path string, args, _ []string) (stdout
 
 func (r *recorder) nodes() []byte {
 	var b strings.Builder
-	for i := 1; i <= planNodes; i++ {
+	for i := 1; i <= r.want; i++ {
 		fmt.Fprintf(&b, "NodeName=n%04[1]d CoresPerSocket=1  CPUAlloc=1 CPUEfctv=1 CPUTot=1 CPULoad=N/A AvailableFeatures=(null) ActiveFeatures=(null) Gres=(null) NodeAddr=n%04[1]d NodeHostName=n%04[1]d  RealMemory=500 AllocMem=0 FreeMem=N/A Sockets=1 Boards=1 State=ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=spot  BootTime=None SlurmdStartTime=None LastBusyTime=Unknown CfgTRES=cpu=1,mem=500M,billing=1 AllocTRES= CapWatts=n/a CurrentWatts=0 AveWatts=0 ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s\n", i)
 	}
 	return []byte(b.String())
@@ -230,8 +235,8 @@ func (r *recorder) jobs(args []string) []byte {
 		}
 	}
 	var b strings.Builder
-	per := planNodes / planJobs
-	for id := 1; id <= planJobs; id++ {
+	per := r.want / r.count
+	for id := 1; id <= r.count; id++ {
 		for _, f := range strings.Split(format, ",") {
 			name, w, _ := strings.Cut(f, ":")
 			width, _ := strconv.Atoi(w) // 0: no width

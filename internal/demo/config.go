@@ -1,9 +1,8 @@
 package demo
 
-// midairYAML is the demo's configuration: one on-premises partition, one
-// on-demand pool and one spot pool on the local provider. Its times are a
-// demo's; docs/install.md has a site's.
-const midairYAML = `cluster: lab
+// The demo's configurations: one on-premises partition, one on-demand pool and
+// one spot pool. Their times are a demo's; docs/install.md has a site's.
+const localYAML = `cluster: lab
 providers:
   laptop:
     kind: local
@@ -30,7 +29,10 @@ pools:
     suspend_time: 8s
     resume_timeout: 60s
     suspend_timeout: 3s
-tiers:
+` + rest
+
+// rest is the same for every cloud.
+const rest = `tiers:
   - {name: p0, qos: [p0], partitions: [onprem]}
   - {name: p1, qos: [p1], partitions: [onprem, gpu-od]}
   - {name: p2, qos: [p2], partitions: [onprem, gpu-spot]}
@@ -38,3 +40,35 @@ retry: {first: 1s, max: 5m, rounds: 3}
 capacity_memory: {first: 30s, max: 10m}
 reconcile: {every: 5s, grace: 15s}
 `
+
+// simYAML sells one offering per list entry, so that each is asked for by
+// itself and the story can show which had nothing left.
+const simYAML = `cluster: lab
+providers:
+  aws:
+    kind: aws
+    region: us-east-1
+    endpoint: ` + simURL + `
+    credentials_file: ` + simCredentials + `
+    launch_template: midair
+pools:
+  - name: gpu-od
+    nodes: gpu-od-[1-4]
+    provider: aws
+    node: {cpus: 4, memory: 1000M, gres: "gpu:1", features: [a]}
+    offerings:
+      - {types: [g5.xlarge], zones: [us-east-1a], markets: [on-demand]}
+    suspend_time: 8s
+    resume_timeout: 60s
+    suspend_timeout: 3s
+  - name: gpu-spot
+    nodes: gpu-spot-[1-6]
+    provider: aws
+    node: {cpus: 4, memory: 1000M, gres: "gpu:1", features: [a]}
+    offerings:
+      - {types: [g5.xlarge], zones: [us-east-1a], markets: [spot]}
+      - {types: [g6.xlarge], zones: [us-east-1a, us-east-1b], markets: [spot]}
+    suspend_time: 8s
+    resume_timeout: 60s
+    suspend_timeout: 3s
+` + rest

@@ -22,6 +22,7 @@ type Options struct {
 	Programs string    // folder with the built programs
 	Output   string    // file for the figures as JSON; empty: none
 	Out      io.Writer // the story
+	Cloud    string    // one of Clouds; empty: local
 }
 
 // Figures is what the demo measured; its JSON form is stable.
@@ -58,6 +59,7 @@ const (
 
 type story struct {
 	Options
+	sky   sky
 	c     *testcluster.Cluster
 	began time.Time
 	jobs  []*job
@@ -77,9 +79,13 @@ func Run(ctx context.Context, o Options) error {
 		o.Out = io.Discard
 	}
 	s := &story{Options: o, began: time.Now()}
-	fmt.Fprintln(o.Out, "midair demo: a private Slurm on this machine, its cloud made of network namespaces")
+	var err error
+	if s.sky, err = skyOf(o.Cloud); err != nil {
+		return err
+	}
+	fmt.Fprintln(o.Out, "midair demo: a private Slurm on this machine, "+s.sky.intro())
 	s.say("starting munge, MariaDB, slurmdbd, slurmctld and two on-premises nodes")
-	c, err := testcluster.Start(ctx, testcluster.Options{Programs: o.Programs, Midair: midairYAML})
+	c, err := testcluster.Start(ctx, testcluster.Options{Programs: o.Programs, Midair: s.sky.yaml()})
 	if err != nil {
 		return err
 	}
@@ -99,6 +105,9 @@ func (s *story) say(format string, args ...any) {
 }
 
 func (s *story) tell(ctx context.Context) error {
+	if err := s.sky.start(ctx, s.c); err != nil {
+		return err
+	}
 	if _, err := s.c.StartController(ctx); err != nil {
 		return err
 	}
@@ -171,10 +180,11 @@ func (s *story) fillOnPrem(ctx context.Context) error {
 }
 
 func (s *story) spillOver(ctx context.Context) error {
-	if _, err := s.c.Run(ctx, "midair", "local", "fault", "set", "--out-of-stock", "g1.small/zone-a/spot", "--stock", "g1.small/zone-a/on-demand=1"); err != nil {
+	what, err := s.sky.runsLow(ctx, s.c)
+	if err != nil {
 		return err
 	}
-	s.say("the cloud runs out of g1.small spot in zone-a, and has one g1.small on demand left")
+	s.say("%s", what)
 	p1 := &job{name: "peak-p1", user: "bob", tier: "p1", nodes: 1, seconds: peakSeconds}
 	p2 := &job{name: "peak-p2", user: "carol", tier: "p2", nodes: 3, seconds: peakSeconds}
 	for _, j := range []*job{p1, p2} {
@@ -278,18 +288,9 @@ func (s *story) goAway(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := s.c.Run(ctx, "midair", "local", "ls", "--json")
+	bought, err := s.allEnded(ctx)
 	if err != nil {
 		return err
-	}
-	var list []struct{ State string }
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		return fmt.Errorf("read midair local ls: %w", err)
-	}
-	for _, i := range list {
-		if i.State != "terminated" {
-			return fmt.Errorf("an instance is still %s after its node was powered down", i.State)
-		}
 	}
 	home, err := s.c.Run(ctx, "sinfo", "-h", "-N", "-p", "onprem", "-o", "%T")
 	if err != nil {
@@ -300,7 +301,7 @@ func (s *story) goAway(ctx context.Context) error {
 			return fmt.Errorf("an on-premises node is %s; only bought nodes may go", state)
 		}
 	}
-	s.say("all %d bought instances are gone; the on-premises nodes stay (%s)", len(list), strings.Join(strings.Fields(home), ", "))
+	s.say("all %d bought instances are gone; the on-premises nodes stay (%s)", bought, strings.Join(strings.Fields(home), ", "))
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/ledger"
 	"github.com/midair-hpc/midair/internal/testcluster"
 )
@@ -59,6 +60,7 @@ type lab struct {
 	*testcluster.Cluster
 	t   *testing.T
 	ctx context.Context
+	sim bool // its cloud is the stand-in for AWS
 }
 
 type labOptions struct {
@@ -66,6 +68,7 @@ type labOptions struct {
 	noController  bool
 	yaml          string // instead of the lab's
 	fragment      string
+	sim           []string // with it, the cloud is the stand-in for AWS, started with these arguments
 }
 
 func startLab(t *testing.T, o labOptions) *lab {
@@ -90,17 +93,21 @@ func startLab(t *testing.T, o labOptions) *lab {
 	t.Cleanup(cancel)
 	c, err := testcluster.Start(ctx, testcluster.Options{
 		Programs: programs,
+		Root:     os.Getenv("MIDAIR_SLURM_ROOT"),
 		Midair:   strings.ReplaceAll(o.yaml, "RESUME_TIMEOUT", o.resumeTimeout),
 		Fragment: o.fragment,
 	})
 	require.NoError(t, err)
-	l := &lab{Cluster: c, t: t, ctx: ctx}
+	l := &lab{Cluster: c, t: t, ctx: ctx, sim: o.sim != nil}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(c.Logs(120))
 		}
 		c.Stop()
 	})
+	if l.sim {
+		require.NoError(t, c.StartEC2Sim(ctx, simCredentials, o.sim...))
+	}
 	if !o.noController {
 		l.controller()
 	}
@@ -163,13 +170,24 @@ func (l *lab) state(id int, states ...string) {
 
 type instance struct {
 	ID, Node, State string
+	Offering        json.RawMessage
+	Tags            map[string]string
 }
 
-// instances lists what the local cloud has.
+// instances lists what the cloud has.
 func (l *lab) instances() []instance {
 	l.t.Helper()
+	kind := "local"
+	if l.sim {
+		kind = "ec2sim"
+	}
 	var list []instance
-	require.NoError(l.t, json.Unmarshal([]byte(l.run("midair", "local", "ls", "--json")), &list))
+	require.NoError(l.t, json.Unmarshal([]byte(l.run("midair", kind, "ls", "--json")), &list))
+	for k := range list {
+		if list[k].Node == "" {
+			list[k].Node = list[k].Tags[cloud.TagNode]
+		}
+	}
 	return list
 }
 

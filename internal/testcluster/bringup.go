@@ -66,6 +66,11 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if err := c.WriteFile("/etc/hosts", "127.0.0.1 localhost\n"+ctlAddr+" ctl\n", 0o644); err != nil {
 		return err
 	}
+	// Without a name server, glibc asks 127.0.0.1, which refuses at once. One that
+	// cannot be reached costs 10 s a look-up, and slurmd 24.11 makes several.
+	if err := c.WriteFile("/etc/resolv.conf", "# none\n", 0o644); err != nil {
+		return err
+	}
 	key := make([]byte, 128)
 	if _, err := rand.Read(key); err != nil {
 		return err
@@ -75,6 +80,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	}
 	// Only files inside the private mounts are touched.
 	script := `set -e
+ln -sn /run/mysqld /run/mariadbd # where newer Slurm packages look for the socket
 mkdir -p /run/munge /run/mysqld /run/slurm /mnt/slurmd /mnt/mysql /mnt/home
 chown munge:munge /run/munge /etc/munge /etc/munge/munge.key; chmod 0700 /etc/munge
 chown mysql:mysql /run/mysqld /mnt/mysql
@@ -153,7 +159,6 @@ KillWait=5
 MinJobAge=3600
 SlurmdParameters=config_overrides
 SlurmdTimeout=300
-PrivateData=cloud
 MessageTimeout=30
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=ctl
@@ -161,6 +166,17 @@ AccountingStorageEnforce=associations,qos
 `, o.Name, ctlAddr)
 	for i := 1; i <= o.OnPrem; i++ {
 		fmt.Fprintf(&b, "NodeName=onprem-%d NodeAddr=%s Port=%d CPUs=%d RealMemory=1000 Weight=1\n", i, ctlAddr, 17000+i, o.OnPremCPUs)
+	}
+	major, err := c.slurmVersion(ctx)
+	if err != nil {
+		return err
+	}
+	cgroup := "CgroupAutomount=no\n"
+	if major < 23 {
+		// Or powered-down cloud nodes are not shown; from 23.02 they are hidden by it.
+		b.WriteString("PrivateData=cloud\n")
+	} else {
+		cgroup = "CgroupPlugin=disabled\n"
 	}
 	fmt.Fprintf(&b, "PartitionName=onprem Nodes=onprem-[1-%d] Default=YES MaxTime=1-00:00:00\n", o.OnPrem)
 	b.WriteString(o.Fragment)
@@ -189,7 +205,7 @@ AccountingStorageEnforce=associations,qos
 	if err := c.WriteFile(SlurmConf, b.String(), 0o644); err != nil {
 		return err
 	}
-	if err := c.WriteFile("/etc/slurm/cgroup.conf", "CgroupAutomount=no\n", 0o644); err != nil {
+	if err := c.WriteFile("/etc/slurm/cgroup.conf", cgroup, 0o644); err != nil {
 		return err
 	}
 	if err := c.WriteFile("/etc/slurm/slurmdbd.conf", `AuthType=auth/munge
@@ -205,8 +221,21 @@ LogFile=/var/log/slurm/slurmdbd.log
 `, 0o600); err != nil {
 		return err
 	}
-	_, err := c.Run(ctx, "/bin/chown", "slurm:slurm", "/etc/slurm/slurmdbd.conf")
+	_, err = c.Run(ctx, "/bin/chown", "slurm:slurm", "/etc/slurm/slurmdbd.conf")
 	return err
+}
+
+// slurmVersion gives the year of the release, such as 22 for 22.05.
+func (c *Cluster) slurmVersion(ctx context.Context) (int, error) {
+	out, err := c.Run(ctx, "/usr/sbin/slurmctld", "-V") // needs no slurm.conf, as scontrol does
+	if err != nil {
+		return 0, err
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(strings.TrimSpace(out[strings.LastIndex(strings.TrimSpace(out), " ")+1:]), "%d.%d", &major, &minor); err != nil {
+		return 0, fmt.Errorf("read slurmctld's version %q: %w", out, err)
+	}
+	return major, nil
 }
 
 func (c *Cluster) startSlurmdbd(ctx context.Context) error {

@@ -147,11 +147,17 @@ func machine(o Options) cell.Spec {
 	bind := func(name, target string) cell.Mount {
 		return cell.Mount{Source: s + "/" + name, Target: at(target), Bind: true, MakeDirs: []string{s + "/" + name, at(target)}}
 	}
+	var root []cell.Mount
+	if o.Root != "/" {
+		// A root must be a mount point of its own, or mounts cannot be made
+		// private below it.
+		root = []cell.Mount{{Source: o.Root, Target: o.Root, Bind: true}}
+	}
 	return cell.Spec{
 		Hostname: "ctl",
 		Lifeline: true,
 		Root:     o.Root,
-		Mounts: []cell.Mount{
+		Mounts: append(root, []cell.Mount{
 			{Source: "tmpfs", Target: s, Type: "tmpfs", Data: "mode=755"},
 			{Source: "tmpfs", Target: at("/run"), Type: "tmpfs", Data: "mode=755"},
 			overlay("/etc", "etc"),
@@ -166,7 +172,7 @@ func machine(o Options) cell.Spec {
 			bind("slurm.log", "/var/log/slurm"),
 			bind("slurm.lib", "/var/lib/slurm"),
 			{Source: o.Programs, Target: at(HooksDir), Bind: true, MakeDirs: []string{at(HooksDir)}},
-		},
+		}...),
 	}
 }
 

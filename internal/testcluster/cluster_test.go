@@ -18,7 +18,7 @@ func TestClusterRunsAJobAndLeavesNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	c, err := testcluster.Start(ctx, testcluster.Options{Programs: os.Getenv("MIDAIR_PROGRAMS"), Verbose: os.Stderr})
+	c, err := testcluster.Start(ctx, testcluster.Options{Programs: os.Getenv("MIDAIR_PROGRAMS"), Root: os.Getenv("MIDAIR_SLURM_ROOT"), Verbose: os.Stderr})
 	require.NoError(t, err)
 	defer c.Stop()
 	out, err := c.RunAs(ctx, "alice", "srun", "-N2", "--qos=p0", "/bin/sh", "-c", "id -un")

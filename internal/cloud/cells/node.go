@@ -12,9 +12,12 @@ import (
 
 // Node is a machine that is a Slurm node.
 type Node struct {
-	Name      string
-	Addr      netip.Addr
-	GPUs      int
+	Name string
+	Addr netip.Addr
+	GPUs int
+	// OwnDev gives it a /dev of its own, with its GPUs in it. Else they are in
+	// the folder dev of the cloud's root, for all nodes.
+	OwnDev    bool
 	Console   string // file that it prints to
 	StartedAt time.Time
 	Delay     time.Duration // from StartedAt until Argv starts
@@ -32,11 +35,28 @@ func (c *Cells) Spec(n Node) cell.Spec {
 		Log:       n.Console,
 		Argv:      n.Argv,
 	}
+	dev := filepath.Join(c.root, "dev")
+	if n.OwnDev && n.GPUs > 0 {
+		s.Mounts, dev = ownDev(dev), "/dev"
+	}
 	for k := range n.GPUs {
 		// Slurm takes any character device for a GPU; /dev/null is harmless.
-		s.Devices = append(s.Devices, cell.Device{Path: filepath.Join(c.root, "dev", fmt.Sprintf("nvidia%d", k)), Major: 1, Minor: 3})
+		s.Devices = append(s.Devices, cell.Device{Path: filepath.Join(dev, fmt.Sprintf("nvidia%d", k)), Major: 1, Minor: 3})
 	}
 	return s
+}
+
+// ownDev covers /dev with a layer that is the cell's own; scratch is a folder
+// for it. What is mounted below /dev is not in the layer, so the terminals are
+// brought back.
+func ownDev(scratch string) []cell.Mount {
+	up, work, pts := filepath.Join(scratch, "up"), filepath.Join(scratch, "work"), filepath.Join(scratch, "pts")
+	return []cell.Mount{
+		{Source: "tmpfs", Target: scratch, Type: "tmpfs", Data: "mode=755", MakeDirs: []string{scratch}},
+		{Source: "/dev/pts", Target: pts, Bind: true, MakeDirs: []string{pts}},
+		{Source: "overlay", Target: "/dev", Type: "overlay", Data: "lowerdir=/dev,upperdir=" + up + ",workdir=" + work, MakeDirs: []string{up, work}},
+		{Source: pts, Target: "/dev/pts", Bind: true},
+	}
 }
 
 // Slurmd says how the slurmd of a node is started.

@@ -22,15 +22,18 @@ var DefaultCredential = Credential{AccessKeyID: "AKIAEC2SIM0000000000", SecretAc
 
 // caller is who asks, by the Authorization header.
 type caller struct {
-	key     string
-	region  string
-	service string
+	key       string
+	date      string // 20060102
+	region    string
+	service   string
+	signed    []string // names of headers
+	signature string
 }
 
 // authenticate checks the Authorization header of Signature Version 4: that it
-// is there, that its key is known and has not expired, and that its scope is of
-// the service and region. The signature itself is not computed again.
-func (s *Sim) authenticate(r *http.Request, service string, now time.Time) (caller, *Error) {
+// is there, that its key is known and has not expired, that its scope is of the
+// service and region, and that the secret key has made it.
+func (s *Sim) authenticate(r *http.Request, body []byte, service string, now time.Time) (caller, *Error) {
 	c, ok := parseAuthorization(r.Header.Get("Authorization"))
 	if !ok {
 		return c, fail("MissingAuthenticationToken", "Request is missing Authentication Token")
@@ -43,6 +46,8 @@ func (s *Sim) authenticate(r *http.Request, service string, now time.Time) (call
 		return c, badScope(service, "Credential should be scoped to correct service: '"+service+"'.")
 	case service != "pricing" && service != "sts" && c.region != s.cat.Region:
 		return c, badScope(service, "Credential should be scoped to a valid region, not '"+c.region+"'.")
+	case !s.anySignature && !signedRight(r, body, c, known.SecretAccessKey):
+		return c, wrongSecret(service)
 	case s.expired[c.key], !known.Expires.IsZero() && !now.Before(known.Expires):
 		return c, expired(service)
 	}
@@ -55,7 +60,6 @@ func parseAuthorization(h string) (caller, bool) {
 		return caller{}, false
 	}
 	var c caller
-	signed := false
 	for _, part := range strings.Split(rest, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		switch name {
@@ -64,12 +68,14 @@ func parseAuthorization(h string) (caller, bool) {
 			if len(f) != 5 || f[4] != "aws4_request" {
 				return caller{}, false
 			}
-			c = caller{key: f[0], region: f[2], service: f[3]}
+			c.key, c.date, c.region, c.service = f[0], f[1], f[2], f[3]
+		case "SignedHeaders":
+			c.signed = strings.Split(value, ";")
 		case "Signature":
-			signed = value != ""
+			c.signature = value
 		}
 	}
-	return c, signed && c.key != ""
+	return c, c.key != "" && c.signature != ""
 }
 
 func unknownKey(service string) *Error {
@@ -80,6 +86,17 @@ func unknownKey(service string) *Error {
 		return fail("InvalidClientTokenId", "The security token included in the request is invalid.")
 	}
 	return fail("UnrecognizedClientException", "The security token included in the request is invalid.")
+}
+
+func wrongSecret(service string) *Error {
+	const message = "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and signing method. Consult the service documentation for details."
+	switch service {
+	case "ec2":
+		return unknownKey(service)
+	case "sts":
+		return fail("SignatureDoesNotMatch", message)
+	}
+	return fail("InvalidSignatureException", message)
 }
 
 func badScope(service, message string) *Error {

@@ -65,12 +65,15 @@ type LaunchTemplate struct {
 
 // TemplateVersion is what a launch template says of an instance.
 type TemplateVersion struct {
-	Image          string            `yaml:"image"`
-	Type           string            `yaml:"type"`
-	Subnet         string            `yaml:"subnet"`
-	PlacementGroup string            `yaml:"placement_group"`
-	Profile        string            `yaml:"instance_profile"` // name
-	Hibernation    bool              `yaml:"hibernation"`
+	Image          string `yaml:"image"`
+	Type           string `yaml:"type"`
+	Subnet         string `yaml:"subnet"`
+	PlacementGroup string `yaml:"placement_group"`
+	Profile        string `yaml:"instance_profile"` // name
+	Hibernation    bool   `yaml:"hibernation"`
+	// Shutdown is what an instance does that ends by itself: stop, as EC2 has it
+	// if nothing is said, or terminate. Spot instances always terminate.
+	Shutdown       string            `yaml:"shutdown"`
 	EFA            bool              `yaml:"efa"`
 	Spot           bool              `yaml:"spot"`
 	MetadataTags   bool              `yaml:"metadata_tags"`
@@ -209,6 +212,9 @@ func (c *Catalogue) check() error {
 			return fmt.Errorf("launch template %q: want an id that starts with lt-, one version at least, and a default among them", t.ID)
 		}
 		for _, v := range t.Versions {
+			if v.Shutdown != "" && v.Shutdown != "stop" && v.Shutdown != "terminate" {
+				return fmt.Errorf("launch template %s: shutdown %q is neither stop nor terminate", t.ID, v.Shutdown)
+			}
 			if v.Subnet != "" && !subnets[v.Subnet] {
 				return fmt.Errorf("launch template %s: there is no subnet %s", t.ID, v.Subnet)
 			}

@@ -52,7 +52,7 @@ type lab struct {
 func newLab(t testing.TB, change ...func(*ec2sim.Options)) *lab {
 	t.Helper()
 	l := &lab{clock: newClock(), t: t}
-	o := ec2sim.Options{Now: l.now, Seed: 7, Delays: ec2sim.Delays{Pending: 10 * time.Second, ShuttingDown: 30 * time.Second, Stopping: 20 * time.Second}}
+	o := ec2sim.Options{Now: l.now, Seed: 7, AnySignature: true, Delays: ec2sim.Delays{Pending: 10 * time.Second, ShuttingDown: 30 * time.Second, Stopping: 20 * time.Second}}
 	for _, c := range change {
 		c(&o)
 	}

@@ -6,9 +6,9 @@
 // interruptions, capacity errors) and fails on demand (see Fault).
 //
 // What it checks of a request: that it is one that EC2 takes (a parameter that
-// EC2 does not know is an error), and who asks (see auth.go for what is checked
-// of the signature). What it does not have: networking, images, volumes, and
-// IAM beyond actions that are denied by name.
+// EC2 does not know is an error), and who asks, by the signature. What it does
+// not have: networking, images, volumes, and IAM beyond actions that are denied
+// by name.
 //
 // Codes, messages and HTTP statuses are EC2's where they are documented or have
 // been reported; code.go lists them.

@@ -15,10 +15,14 @@ type filter struct {
 	values []string
 }
 
+// maxFilterValues is EC2's limit for all filters of a call.
+const maxFilterValues = 200
+
 // readFilters reads the filters of an action that knows these names; "tag" is
 // for tag:KEY.
 func readFilters(f *form, known ...string) filters {
 	var all filters
+	values := 0
 	for _, n := range f.list("Filter") {
 		one := filter{name: n.str("Name"), values: n.strs("Value")}
 		kind := one.name
@@ -27,6 +31,9 @@ func readFilters(f *form, known ...string) filters {
 		}
 		if !slices.Contains(known, kind) || one.name == "tag" {
 			f.bad(fail("InvalidParameterValue", "The filter '%s' is invalid", one.name))
+		}
+		if values += len(one.values); values > maxFilterValues {
+			f.bad(fail("FilterLimitExceeded", "The maximum number of filter values specified on a single call is %d", maxFilterValues))
 		}
 		if len(one.values) == 0 {
 			f.bad(fail("InvalidParameterValue", "The filter '%s' has no values", one.name))

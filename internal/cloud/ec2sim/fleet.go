@@ -245,6 +245,7 @@ func (s *Sim) fleetPools(r fleetRequest, fleet string) ([]*fleetPool, *Error) {
 				p.config = templateXML{Name: t.Name, Version: fmt.Sprint(v)}
 			}
 			p.wish = wish{offering: cloud.Offering{Type: o.typ}, template: t.ID, version: v, data: data, tags: tags, token: r.token}
+			p.wish.maxPrice = o.maxPrice
 			if o.image != "" {
 				p.wish.data.Image = o.image
 			}

@@ -172,3 +172,14 @@ func TestTwoSubnetsOfAZoneShareItsCapacity(t *testing.T) {
 	l.fleet("1", cloud.OnDemand, []string{"p5.48xlarge/" + subnetA}).ok(t)
 	require.Len(t, l.Sim.Instances(), 3)
 }
+
+func TestSpotAboveItsMaximumPriceIsNotBought(t *testing.T) {
+	l := newLab(t)
+	must(t, l.SetSpotPrice("p5.48xlarge", "us-east-1a", 20))
+	spot := []string{"InstanceMarketOptions.MarketType", "spot", "InstanceMarketOptions.SpotOptions.MaxPrice"}
+	l.run(append(spot, "19.5")...).fails(t, 400, "SpotMaxPriceTooLow")
+	l.run(append(spot, "x")...).fails(t, 400, "InvalidParameterValue")
+	l.run(append(spot, "20")...).ok(t)
+	a := l.fleet("1", cloud.Spot, []string{"p5.48xlarge/" + subnetA}, "LaunchTemplateConfigs.1.Overrides.1.MaxPrice", "3").ok(t)
+	require.Equal(t, []string{"SpotMaxPriceTooLow p5.48xlarge a"}, a.missed())
+}

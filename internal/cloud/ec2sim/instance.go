@@ -51,9 +51,10 @@ type instance struct {
 	State      State
 	ReasonCode string // StateReason
 	Reason     string
-	Transition string // StateTransitionReason
-	EndedAt    time.Time
-	Next       State // at NextAt, if that is not zero
+	Transition string    // StateTransitionReason
+	EndedAt    time.Time // when shutting-down began
+	GoneAt     time.Time // when it was terminated
+	Next       State     // at NextAt, if that is not zero
 	NextAt     time.Time
 	// InterruptAt is when the cloud takes a spot instance back, or that of a
 	// capacity block.
@@ -88,7 +89,7 @@ func (i *instance) dueAt() time.Time {
 		}
 	}
 	if i.State == cloud.Terminated {
-		at = i.EndedAt.Add(keptFor)
+		at = i.GoneAt.Add(keptFor)
 	}
 	return at
 }
@@ -123,6 +124,7 @@ func (s *Sim) move(i *instance, to State, now time.Time) {
 		i.BootAt = time.Time{}
 		then(cloud.Stopped, s.delays.Stopping)
 	case cloud.Terminated:
+		i.GoneAt = now
 		s.subnets[i.Subnet].give(i.Addr)
 	}
 	s.schedule(i)
@@ -276,7 +278,7 @@ func (s *Sim) shown(i *instance, now time.Time) bool {
 	if now.Before(i.CreatedAt.Add(s.lag.ID)) {
 		return false
 	}
-	return i.State != cloud.Terminated || now.Sub(i.EndedAt) < shownFor
+	return i.State != cloud.Terminated || now.Sub(i.GoneAt) < shownFor
 }
 
 // tags gives an instance's tags as they are shown by now.

@@ -33,7 +33,7 @@ func (s *Sim) serveJSON(w http.ResponseWriter, r *http.Request, target string, b
 		s.answerJSONError(w, fail("UnknownOperationException", "The stand-in has no %s", target))
 		return
 	}
-	f, e := s.admit(r, a.service, nil, action)
+	f, e := s.admit(r, body, a.service, nil, action)
 	if e != nil {
 		s.answerJSONError(w, e)
 		return

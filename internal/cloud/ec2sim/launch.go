@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ type wish struct {
 	data     TemplateVersion
 	tags     map[string]string
 	token    string
+	maxPrice string // of spot, in USD per hour; empty: the on-demand price
 	// reservation is the capacity that market reserved buys from.
 	reservation *Reservation
 }
@@ -38,6 +40,9 @@ func (s *Sim) room(w wish, n int, now time.Time) (int, *Error) {
 	}
 	if o.Market == cloud.Spot && t.Spot == 0 {
 		return 0, fail("Unsupported", "The requested configuration is currently not supported. Please check the documentation for supported configurations.")
+	}
+	if e := s.tooDear(w, now); e != nil {
+		return 0, e
 	}
 	got, short := n, (*Error)(nil)
 	most := n
@@ -71,6 +76,21 @@ func (s *Sim) room(w wish, n int, now time.Time) (int, *Error) {
 	}
 	limit(most, func() *Error { return outOfStock(o, s.cat.Zones) })
 	return got, short
+}
+
+// tooDear is the error for a spot price above what the caller would pay.
+func (s *Sim) tooDear(w wish, now time.Time) *Error {
+	if w.offering.Market != cloud.Spot || w.maxPrice == "" {
+		return nil
+	}
+	limit, err := strconv.ParseFloat(w.maxPrice, 64)
+	if err != nil || limit <= 0 {
+		return fail("InvalidParameterValue", "Value (%s) for parameter maxPrice is invalid. It is no price", w.maxPrice)
+	}
+	if price := s.priceOf(w.offering, now); price > limit {
+		return fail("SpotMaxPriceTooLow", "Your Spot request price of %g is lower than the minimum required Spot request fulfillment price of %g.", limit, price)
+	}
+	return nil
 }
 
 func overQuota(q Quota, limit int) *Error {

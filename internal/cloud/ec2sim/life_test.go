@@ -121,6 +121,12 @@ func TestPagesHoldEveryInstanceOnceWhateverHappensBetween(t *testing.T) {
 	l.call("DescribeInstances", "MaxResults", "4").fails(t, 400, "InvalidParameterValue")
 	l.call("DescribeInstances", "MaxResults", "7", "InstanceId.1", "i-00000000000000000").fails(t, 400, "InvalidParameterCombination")
 	l.call("DescribeInstances", "NextToken", "x!").fails(t, 400, "InvalidNextToken")
+	many := []string{"Filter.1.Name", "client-token"}
+	for k := range 201 {
+		many = append(many, "Filter.1.Value."+strconv.Itoa(k+1), strconv.Itoa(k))
+	}
+	l.call("DescribeInstances", many...).fails(t, 400, "FilterLimitExceeded")
+	l.call("DescribeInstances", "Filter.1.Name", "colour", "Filter.1.Value.1", "red").fails(t, 400, "InvalidParameterValue")
 }
 
 func TestSpotInterruptionComesAfterItsNotice(t *testing.T) {
@@ -241,20 +247,13 @@ func TestTypesComeInPages(t *testing.T) {
 
 func TestConsoleIsBase64(t *testing.T) {
 	l := newLab(t)
-	must2(l.AddFault(ec2sim.Fault{NoBoot: true, Times: 1}))(t)
+	l.fault(ec2sim.Fault{NoBoot: true, Times: 1})
 	id := l.run().ok(t).Instances[0].ID
 	require.Empty(t, l.call("GetConsoleOutput", "InstanceId.1", id).Output)
 	l.forward(time.Minute)
 	b, err := base64.StdEncoding.DecodeString(l.call("GetConsoleOutput", "InstanceId", id).ok(t).Output)
 	require.NoError(t, err)
 	require.Contains(t, string(b), "user data failed")
-}
-
-func must2[T any](_ T, err error) func(t testing.TB) {
-	return func(t testing.TB) {
-		t.Helper()
-		require.NoError(t, err)
-	}
 }
 
 // Instances of a day, and what is left of them.

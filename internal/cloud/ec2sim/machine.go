@@ -215,10 +215,21 @@ func (s *Sim) watch() {
 			i.Running, i.Booted, i.Handle = false, false, ""
 			s.touch(i)
 			if i.State == cloud.Running {
-				s.end(i, now, ownShutdown, "Instance initiated shutdown")
+				s.shutDown(i, now)
 			}
 		})
 	}
+}
+
+// shutDown has an instance end that shut down by itself.
+func (s *Sim) shutDown(i *instance, now time.Time) {
+	const reason = "Instance initiated shutdown"
+	if i.Offering.Market == cloud.Spot || i.Data.Shutdown == "terminate" {
+		s.end(i, now, ownShutdown, reason)
+		return
+	}
+	i.ReasonCode, i.Reason = ownShutdown, ownShutdown+": "+reason
+	s.move(i, cloud.Stopping, now)
 }
 
 // console is what an instance has printed.

@@ -23,6 +23,8 @@ type runRequest struct {
 	templated   bool
 	image       string
 	hibernation bool
+	shutdown    string // InstanceInitiatedShutdownBehavior
+	maxPrice    string
 	tags        map[string]string
 	token       string
 }
@@ -45,7 +47,8 @@ func readRun(c *call) runRequest {
 		case "capacity-block":
 			r.block = true
 		}
-		m.sub("SpotOptions").ignore("BlockDurationMinutes", "InstanceInterruptionBehavior", "MaxPrice", "SpotInstanceType", "ValidUntil")
+		r.maxPrice = m.sub("SpotOptions").str("MaxPrice")
+		m.sub("SpotOptions").ignore("BlockDurationMinutes", "InstanceInterruptionBehavior", "SpotInstanceType", "ValidUntil")
 	}
 	if cr := c.sub("CapacityReservationSpecification"); cr.there() {
 		r.preference = cr.oneOf("CapacityReservationPreference", "capacity-reservations-only", "open", "none")
@@ -53,6 +56,7 @@ func readRun(c *call) runRequest {
 		r.reservation = target.str("CapacityReservationId")
 		target.ignore("CapacityReservationResourceGroupArn")
 	}
+	r.shutdown = c.oneOf("InstanceInitiatedShutdownBehavior", "stop", "terminate")
 	r.hibernation = c.sub("HibernationOptions").bool("Configured")
 	for _, n := range c.list("NetworkInterface") {
 		if id := n.str("SubnetId"); id != "" && r.subnet == "" {
@@ -62,7 +66,7 @@ func readRun(c *call) runRequest {
 	r.tags = tagSpecifications(&c.node, "instance", "volume", "network-interface", "spot-instances-request", "elastic-gpu")["instance"]
 	c.ignore("AdditionalInfo", "BlockDeviceMapping", "CpuOptions", "CreditSpecification", "DisableApiStop", "DisableApiTermination",
 		"EbsOptimized", "ElasticGpuSpecification", "ElasticInferenceAccelerator", "EnablePrimaryIpv6", "EnclaveOptions", "IamInstanceProfile",
-		"InstanceInitiatedShutdownBehavior", "Ipv6Address", "Ipv6AddressCount", "KernelId", "KeyName", "LicenseSpecification", "MaintenanceOptions",
+		"Ipv6Address", "Ipv6AddressCount", "KernelId", "KeyName", "LicenseSpecification", "MaintenanceOptions",
 		"MetadataOptions", "Monitoring", "NetworkInterface", "NetworkPerformanceOptions", "Operator", "PrivateDnsNameOptions", "PrivateIpAddress",
 		"RamdiskId", "SecondaryInterface", "SecurityGroup", "SecurityGroupId", "UserData")
 	switch {
@@ -80,7 +84,7 @@ func readRun(c *call) runRequest {
 
 // wish completes a request by its launch template.
 func (s *Sim) runWish(r runRequest, now time.Time) (wish, *Error) {
-	w := wish{offering: cloud.Offering{Type: r.typ, Market: r.market}, subnet: r.subnet, tags: map[string]string{}, token: r.token}
+	w := wish{offering: cloud.Offering{Type: r.typ, Market: r.market}, subnet: r.subnet, tags: map[string]string{}, token: r.token, maxPrice: r.maxPrice}
 	if r.templated {
 		t, v, e := s.template(r.template)
 		if e != nil {
@@ -96,6 +100,9 @@ func (s *Sim) runWish(r runRequest, now time.Time) (wish, *Error) {
 		d.Image = r.image
 	}
 	d.Hibernation = d.Hibernation || r.hibernation
+	if r.shutdown != "" {
+		d.Shutdown = r.shutdown
+	}
 	if w.offering.Type == "" {
 		w.offering.Type = d.Type
 	}

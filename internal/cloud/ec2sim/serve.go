@@ -90,16 +90,16 @@ func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request) {
 		values[name] = append(values[name], vs...)
 	}
 	if values.Get("Version") == stsVersion {
-		s.serveSTS(w, r, values)
+		s.serveSTS(w, r, body, values)
 		return
 	}
-	s.serveEC2(w, r, values)
+	s.serveEC2(w, r, body, values)
 }
 
-func (s *Sim) serveEC2(w http.ResponseWriter, r *http.Request, values url.Values) {
+func (s *Sim) serveEC2(w http.ResponseWriter, r *http.Request, body []byte, values url.Values) {
 	var reply any
 	c, do, e := s.decode(values)
-	f, refused := s.admit(r, "ec2", c, values.Get("Action"))
+	f, refused := s.admit(r, body, "ec2", c, values.Get("Action"))
 	if refused != nil {
 		s.answerError(w, refused)
 		return
@@ -122,11 +122,11 @@ func (s *Sim) serveEC2(w http.ResponseWriter, r *http.Request, values url.Values
 
 // admit counts a call and lets it in: by who asks, what they may, and how often.
 // It gives the fault that the call is to meet.
-func (s *Sim) admit(r *http.Request, service string, c *call, action string) (f *Fault, e *Error) {
+func (s *Sim) admit(r *http.Request, body []byte, service string, c *call, action string) (f *Fault, e *Error) {
 	s.locked(func(now time.Time) {
 		s.calls[action]++
 		var who caller
-		if who, e = s.authenticate(r, service, now); e != nil {
+		if who, e = s.authenticate(r, body, service, now); e != nil {
 			return
 		}
 		if s.denied[action] {
@@ -136,7 +136,7 @@ func (s *Sim) admit(r *http.Request, service string, c *call, action string) (f 
 		if c != nil {
 			c.caller = who
 			if s.throttled(c, now) {
-				e = fail("RequestLimitExceeded", "Request limit exceeded.")
+				e = fail("RequestLimitExceeded", "Request limit exceeded. Account %s has been throttled on ec2:%s because it exceeded its request rate limit.", s.cat.Account, action)
 				return
 			}
 		}

@@ -23,8 +23,11 @@ type Options struct {
 	Catalogue *Catalogue
 	// Credentials that are known; nil: DefaultCredential alone.
 	Credentials []Credential
-	Delays      Delays
-	Lag         Lag
+	// AnySignature takes requests whose signature was made with another secret
+	// key. It is for tests that make requests by hand.
+	AnySignature bool
+	Delays       Delays
+	Lag          Lag
 	// Throttle turns EC2's request rate limits on.
 	Throttle bool
 	// Machines makes what instances run on; nil: nothing.
@@ -55,12 +58,13 @@ type Lag struct {
 
 // Sim is the cloud. It is safe for concurrent use.
 type Sim struct {
-	cat    *Catalogue
-	creds  map[string]Credential
-	delays Delays
-	now    func() time.Time
-	log    *slog.Logger
-	mux    *http.ServeMux
+	cat          *Catalogue
+	creds        map[string]Credential
+	anySignature bool
+	delays       Delays
+	now          func() time.Time
+	log          *slog.Logger
+	mux          *http.ServeMux
 
 	machines Machines
 	dir      string
@@ -128,7 +132,7 @@ func New(o Options) (*Sim, error) {
 		o.Seed = binary.LittleEndian.Uint64(b[:])
 	}
 	s := &Sim{
-		cat: o.Catalogue, creds: map[string]Credential{}, delays: o.Delays, lag: o.Lag, now: o.Now, log: o.Log,
+		cat: o.Catalogue, creds: map[string]Credential{}, anySignature: o.AnySignature, delays: o.Delays, lag: o.Lag, now: o.Now, log: o.Log,
 		rand: rand.New(rand.NewPCG(o.Seed, 1)), priceSeed: o.Seed,
 		types: map[string]*Type{}, subnets: map[string]*subnet{},
 		capacity: maps.Clone(o.Catalogue.Capacity), quotas: maps.Clone(o.Catalogue.Quotas),

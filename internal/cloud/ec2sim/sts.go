@@ -10,9 +10,9 @@ import (
 const stsVersion = "2011-06-15"
 
 // serveSTS has GetCallerIdentity alone: who am I.
-func (s *Sim) serveSTS(w http.ResponseWriter, r *http.Request, values url.Values) {
+func (s *Sim) serveSTS(w http.ResponseWriter, r *http.Request, body []byte, values url.Values) {
 	action := values.Get("Action")
-	f, e := s.admit(r, "sts", nil, action)
+	f, e := s.admit(r, body, "sts", nil, action)
 	if e == nil && action != "GetCallerIdentity" {
 		e = fail("InvalidAction", "Could not find operation %s for version %s", action, stsVersion)
 	}

@@ -20,6 +20,7 @@ type templateDataXML struct {
 	Image          string                `xml:"imageId,omitempty"`
 	Type           string                `xml:"instanceType,omitempty"`
 	Placement      *templatePlacementXML `xml:"placement"`
+	Shutdown       string                `xml:"instanceInitiatedShutdownBehavior,omitempty"`
 	UserData       string                `xml:"userData,omitempty"`
 	Tags           []templateTagsXML     `xml:"tagSpecificationSet>item"`
 	SecurityGroups []string              `xml:"securityGroupIdSet>item"`
@@ -108,7 +109,7 @@ func (s *Sim) describeLaunchTemplateVersions(c *call) op {
 
 func (s *Sim) versionXML(t *LaunchTemplate, n int) templateVersionXML {
 	v := t.Versions[n-1]
-	d := templateDataXML{Image: v.Image, Type: v.Type, UserData: v.UserData, SecurityGroups: v.SecurityGroups}
+	d := templateDataXML{Image: v.Image, Shutdown: v.Shutdown, Type: v.Type, UserData: v.UserData, SecurityGroups: v.SecurityGroups}
 	if v.Profile != "" {
 		d.Profile = &templateProfileXML{v.Profile}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/midair-hpc/midair/internal/cell"
+	"github.com/midair-hpc/midair/internal/cell/celltest"
 	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/cloud/cells"
 )
@@ -36,22 +37,9 @@ func realLab(t testing.TB, change func(*Options)) *Provider {
 		require.NoDirExists(t, o.Local.Root)
 		_, err = netlink.LinkByName(cells.BridgeName(o.Local.Root))
 		require.ErrorAs(t, err, &netlink.LinkNotFoundError{})
-		require.Empty(t, cellInits(t), "processes are left")
+		require.Empty(t, celltest.Inits(t), "processes are left")
 	})
 	return p
-}
-
-// cellInits gives the PIDs of all cells in this private machine.
-func cellInits(t testing.TB) []string {
-	procs, err := filepath.Glob("/proc/[0-9]*/exe")
-	require.NoError(t, err)
-	var pids []string
-	for _, exe := range procs {
-		if to, err := os.Readlink(exe); err == nil && filepath.Base(to) == cell.InitName {
-			pids = append(pids, strings.Split(exe, "/")[2])
-		}
-	}
-	return pids
 }
 
 func mustLaunch(t testing.TB, p *Provider, r cloud.LaunchRequest) []cloud.Instance {
@@ -119,11 +107,11 @@ func TestRealSixtyInstancesStartTogether(t *testing.T) {
 	began := time.Now()
 	list := mustLaunch(t, p, request("a", 60))
 	t.Logf("60 instances were there after %s", time.Since(began))
-	require.Len(t, cellInits(t), 60)
+	require.Len(t, celltest.Inits(t), 60)
 	began = time.Now()
 	require.NoError(t, p.Terminate(context.Background(), ids(list)))
 	t.Logf("60 instances were terminated after %s", time.Since(began))
-	eventually(t, "all are gone", func() bool { return len(cellInits(t)) == 0 })
+	eventually(t, "all are gone", func() bool { return len(celltest.Inits(t)) == 0 })
 	t.Logf("60 instances were gone after %s", time.Since(began))
 }
 
@@ -180,7 +168,7 @@ func TestKillAtAnyStep(t *testing.T) {
 				require.True(t, i.Live())
 				eventually(t, "it runs", func() bool { return strings.Contains(console(t, p, i.ID), "up as "+i.Node) })
 			}
-			eventually(t, "no other cell is there", func() bool { return len(cellInits(t)) == 3 })
+			eventually(t, "no other cell is there", func() bool { return len(celltest.Inits(t)) == 3 })
 			require.Equal(t, "10.213.0.2 10.213.0.3 10.213.0.4", fmt.Sprint(got[0].Addr, " ", got[1].Addr, " ", got[2].Addr))
 		})
 	}

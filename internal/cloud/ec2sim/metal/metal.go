@@ -1,4 +1,6 @@
-package ec2sim
+// Package metal gives the instances of the EC2 stand-in machines: cells on this
+// machine, each with a slurmd, as those of the local provider.
+package metal
 
 import (
 	"context"
@@ -9,14 +11,16 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/midair-hpc/midair/internal/cell"
 	"github.com/midair-hpc/midair/internal/cloud/cells"
+	"github.com/midair-hpc/midair/internal/cloud/ec2sim"
 )
 
-// LocalOptions are of machines on this machine.
-type LocalOptions struct {
+// Options say where the machines are.
+type Options struct {
 	Root string // has the consoles
 	// Network is the instances' network: the VPC of the catalogue.
 	Network netip.Prefix
@@ -25,9 +29,8 @@ type LocalOptions struct {
 	InitPath string
 }
 
-// LocalMachines are cells on this machine, each with a slurmd, as those of the
-// local provider. Making them needs root.
-type LocalMachines struct {
+// Machines are cells. Making them needs root.
+type Machines struct {
 	cells  *cells.Cells
 	slurmd cells.Slurmd
 	root   string
@@ -36,16 +39,19 @@ type LocalMachines struct {
 	ready   bool
 }
 
-var _ Machines = (*LocalMachines)(nil)
+var _ ec2sim.Machines = (*Machines)(nil)
 
-// NewLocalMachines makes the folder for consoles.
-func NewLocalMachines(o LocalOptions) (*LocalMachines, error) {
+// New makes the folder for consoles.
+func New(o Options) (*Machines, error) {
 	if o.Root == "" || !o.Network.IsValid() {
 		return nil, errors.New("open local machines: a root folder and a network are needed")
 	}
 	root, err := filepath.Abs(o.Root)
 	if err != nil {
 		return nil, fmt.Errorf("open local machines: %w", err)
+	}
+	if strings.ContainsAny(root, ":,\\") {
+		return nil, fmt.Errorf("open local machines: folder %s has a character that mount options cannot have; choose another", root)
 	}
 	if o.Slurmd.Path == "" && o.Slurmd.Argv == nil {
 		return nil, errors.New("open local machines: no slurmd; such as /usr/sbin/slurmd")
@@ -60,11 +66,11 @@ func NewLocalMachines(o LocalOptions) (*LocalMachines, error) {
 	if err := os.MkdirAll(filepath.Join(root, "console"), 0o755); err != nil {
 		return nil, fmt.Errorf("open local machines: %w", err)
 	}
-	return &LocalMachines{cells: cells.New(root, o.InitPath, o.Network), slurmd: o.Slurmd, root: root}, nil
+	return &Machines{cells: cells.New(root, o.InitPath, o.Network), slurmd: o.Slurmd, root: root}, nil
 }
 
-// Boot implements Machines.
-func (l *LocalMachines) Boot(ctx context.Context, m Machine) (string, error) {
+// Boot implements ec2sim.Machines.
+func (l *Machines) Boot(ctx context.Context, m ec2sim.Machine) (string, error) {
 	if err := l.network(); err != nil {
 		return "", err
 	}
@@ -76,7 +82,7 @@ func (l *LocalMachines) Boot(ctx context.Context, m Machine) (string, error) {
 		return "", err
 	}
 	p, err := l.cells.Start(ctx, l.cells.Spec(cells.Node{
-		Name: m.Node, Addr: m.Addr, GPUs: m.GPUs, Console: l.consolePath(m.ID), StartedAt: m.LaunchedAt, Argv: l.slurmd.Command(m.Node),
+		Name: m.Node, Addr: m.Addr, GPUs: m.GPUs, OwnDev: true, Console: l.consolePath(m.ID), StartedAt: m.LaunchedAt, Argv: l.slurmd.Command(m.Node),
 	}))
 	if err != nil {
 		return "", err
@@ -86,7 +92,7 @@ func (l *LocalMachines) Boot(ctx context.Context, m Machine) (string, error) {
 }
 
 // network makes the bridge before the first machine.
-func (l *LocalMachines) network() error {
+func (l *Machines) network() error {
 	l.prepare.Lock()
 	defer l.prepare.Unlock()
 	if l.ready {
@@ -99,7 +105,7 @@ func (l *LocalMachines) network() error {
 	return nil
 }
 
-func (l *LocalMachines) announce(m Machine) error {
+func (l *Machines) announce(m ec2sim.Machine) error {
 	f, err := os.OpenFile(l.consolePath(m.ID), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
 	if err != nil {
 		return fmt.Errorf("open console: %w", err)
@@ -108,8 +114,8 @@ func (l *LocalMachines) announce(m Machine) error {
 	return errors.Join(err, f.Close())
 }
 
-// End implements Machines.
-func (l *LocalMachines) End(ctx context.Context, id, handle string) error {
+// End implements ec2sim.Machines.
+func (l *Machines) End(ctx context.Context, id, handle string) error {
 	if handle == "" {
 		return l.cells.Sweep([]string{l.consolePath(id)})
 	}
@@ -131,18 +137,21 @@ func readHandle(handle string) (cells.Process, error) {
 	return p, nil
 }
 
-// Alive implements Machines.
-func (l *LocalMachines) Alive(handle string) bool {
+// Alive implements ec2sim.Machines.
+func (l *Machines) Alive(handle string) bool {
 	p, err := readHandle(handle)
 	return err == nil && l.cells.Alive(p)
 }
 
-func (l *LocalMachines) consolePath(id string) string {
+func (l *Machines) consolePath(id string) string {
 	return filepath.Join(l.root, "console", id+".log")
 }
 
-// Console implements Machines.
-func (l *LocalMachines) Console(id string) (string, error) {
+// consoleSize is how much of a console is given, as much as EC2 gives.
+const consoleSize = 64 << 10
+
+// Console implements ec2sim.Machines.
+func (l *Machines) Console(id string) (string, error) {
 	f, err := os.Open(l.consolePath(id))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
@@ -159,7 +168,7 @@ func (l *LocalMachines) Console(id string) (string, error) {
 	return string(b), err
 }
 
-// Remove takes away the bridge and the consoles. The machines have ended before.
-func (l *LocalMachines) Remove() error {
+// Remove implements ec2sim.Machines.
+func (l *Machines) Remove() error {
 	return errors.Join(l.cells.Remove(), os.RemoveAll(filepath.Join(l.root, "console")), os.RemoveAll(filepath.Join(l.root, "dev")))
 }
