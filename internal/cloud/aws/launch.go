@@ -169,15 +169,12 @@ func (p *Provider) await(ctx context.Context, o *order, b bought) map[string]clo
 	if len(b.ids) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.shownWithin)
-	defer cancel()
 	seen := map[string]cloud.Instance{}
+	waited := time.Duration(0)
 	for n := 0; ; n++ {
 		list, err := p.describe(ctx, filter("tag:"+cloud.TagToken, o.tags[cloud.TagToken]))
 		if err != nil {
-			if ctx.Err() == nil {
-				p.log.Warn("describe new instances; they are listed later", "token", o.Token, "err", err)
-			}
+			p.log.Warn("describe new instances; they are listed later", "token", o.Token, "err", err)
 			return seen
 		}
 		missing := len(b.ids)
@@ -189,9 +186,11 @@ func (p *Provider) await(ctx context.Context, o *order, b bought) map[string]clo
 				}
 			}
 		}
-		if missing == 0 || p.sleep(ctx, p.backoff(n)) != nil {
+		pause := min(p.backoff(n), p.shownWithin-waited)
+		if missing == 0 || pause <= 0 || p.sleep(ctx, pause) != nil {
 			return seen
 		}
+		waited += pause
 	}
 }
 

@@ -1,11 +1,14 @@
 package aws
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/config"
@@ -135,6 +139,9 @@ func (p *Provider) connect(h awssdk.HTTPClient) error {
 		awsconfig.WithRegion(p.conf.Region),
 		awsconfig.WithRetryer(func() awssdk.Retryer { return awssdk.NopRetryer{} }),
 		awsconfig.WithAppID("midair"),
+		awsconfig.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, args ...any) {
+			p.log.Debug("AWS SDK", "says", fmt.Sprintf(format, args...))
+		})),
 	}
 	if p.conf.Profile != "" {
 		load = append(load, awsconfig.WithSharedConfigProfile(p.conf.Profile))
@@ -142,13 +149,14 @@ func (p *Provider) connect(h awssdk.HTTPClient) error {
 	if p.conf.CredentialsFile != "" {
 		load = append(load, awsconfig.WithSharedCredentialsFiles([]string{p.conf.CredentialsFile}))
 	}
-	if h != nil {
-		load = append(load, awsconfig.WithHTTPClient(h))
-	}
 	cfg, err := awsconfig.LoadDefaultConfig(context.Background(), load...)
 	if err != nil {
 		return fmt.Errorf("open AWS: %w; see profile and credentials_file of provider %s in midair.yaml", err, p.name)
 	}
+	if h != nil {
+		cfg.HTTPClient = h
+	}
+	cfg.HTTPClient = wholeBody{cfg.HTTPClient}
 	var base *string
 	if p.conf.Endpoint != "" {
 		base = awssdk.String(p.conf.Endpoint)
@@ -162,6 +170,26 @@ func (p *Provider) connect(h awssdk.HTTPClient) error {
 	})
 	p.sts = sts.NewFromConfig(cfg, func(o *sts.Options) { o.BaseEndpoint = base })
 	return nil
+}
+
+// wholeBody sends requests from a copy of their body. The SDK closes the body as
+// soon as an answer begins; net/http, which may still be looking whether more of
+// it comes, then takes that for a failed write and closes the connection in the
+// midst of the answer.
+type wholeBody struct{ awssdk.HTTPClient }
+
+// Do implements aws.HTTPClient.
+func (c wholeBody) Do(r *http.Request) (*http.Response, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return c.HTTPClient.Do(r)
+	}
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the request's body: %w", err)
+	}
+	own := *r
+	own.Body, own.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+	return c.HTTPClient.Do(&own)
 }
 
 // Region is where the provider buys.

@@ -131,6 +131,12 @@ func (p *Provider) Name(ctx context.Context, instances []cloud.Instance) error {
 	return nil
 }
 
+// hasEnded reports whether EC2 shows an instance as ended.
+func (p *Provider) hasEnded(ctx context.Context, id string) bool {
+	list, err := p.describe(ctx, filter("instance-id", id))
+	return err == nil && len(list) == 1 && !list[0].EndedAt.IsZero()
+}
+
 // namePatience is how often a name is tried on an instance that EC2 does not
 // find yet.
 const namePatience = 8
@@ -155,6 +161,8 @@ func (p *Provider) nameOne(ctx context.Context, i cloud.Instance) error {
 		case !notFound(err):
 			return fmt.Errorf("instance %s, node %s: %w", i.ID, i.Node, err)
 		case !p.isYoung(i.ID) && p.now().Sub(i.CreatedAt) > youngFor:
+			return nil
+		case try >= 2 && p.hasEnded(ctx, i.ID):
 			return nil
 		case try == namePatience:
 			return fmt.Errorf("instance %s, node %s: EC2 does not find it: %w", i.ID, i.Node, err)
