@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -38,31 +39,14 @@ func runAWSCheck(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	only := c.String("provider")
 	level := slog.LevelError
 	if c.Bool("verbose") {
 		level = slog.LevelInfo
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	var all []checkedProvider
-	for _, p := range cfg.Providers {
-		if p.Kind != "aws" || (only != "" && only != p.Name) {
-			continue
-		}
-		a, err := open.AWS(cfg, p, time.Now, log)
-		if err != nil {
-			return fmt.Errorf("open provider %s: %w", p.Name, err)
-		}
-		var pools []config.Pool
-		for _, pool := range cfg.Pools {
-			if pool.Provider == p.Name {
-				pools = append(pools, pool)
-			}
-		}
-		all = append(all, checkedProvider{p.Name, a.Check(c.Context, cfg.Cluster, pools)})
-	}
-	if len(all) == 0 {
-		return fmt.Errorf("aws check: midair.yaml has no provider of kind aws%s", named(only))
+	all, err := checkAWS(c.Context, cfg, c.String("provider"), log)
+	if err != nil {
+		return err
 	}
 	if c.Bool("json") {
 		if err := writeJSON(c.App.Writer, all); err != nil {
@@ -71,6 +55,35 @@ func runAWSCheck(c *cli.Context) error {
 	} else {
 		printChecks(c.App.Writer, all, c.Bool("verbose"))
 	}
+	return failedChecks(all)
+}
+
+// checkAWS checks the providers of kind aws, or the one that is named.
+func checkAWS(ctx context.Context, cfg *config.Config, only string, log *slog.Logger) ([]checkedProvider, error) {
+	var all []checkedProvider
+	for _, p := range cfg.Providers {
+		if p.Kind != "aws" || (only != "" && only != p.Name) {
+			continue
+		}
+		a, err := open.AWS(cfg, p, time.Now, log)
+		if err != nil {
+			return nil, fmt.Errorf("open provider %s: %w", p.Name, err)
+		}
+		var pools []config.Pool
+		for _, pool := range cfg.Pools {
+			if pool.Provider == p.Name {
+				pools = append(pools, pool)
+			}
+		}
+		all = append(all, checkedProvider{p.Name, a.Check(ctx, cfg.Cluster, pools)})
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("aws check: midair.yaml has no provider of kind aws%s", named(only))
+	}
+	return all, nil
+}
+
+func failedChecks(all []checkedProvider) error {
 	failed := 0
 	for _, p := range all {
 		for _, f := range p.Findings {

@@ -172,7 +172,7 @@ func (p *Provider) await(ctx context.Context, o *order, b bought) map[string]clo
 	seen := map[string]cloud.Instance{}
 	waited := time.Duration(0)
 	for n := 0; ; n++ {
-		list, err := p.describe(ctx, filter("tag:"+cloud.TagToken, o.tags[cloud.TagToken]))
+		list, err := p.describe(ctx, filter("tag:"+cloud.TagToken, wildless(o.tags[cloud.TagToken])))
 		if err != nil {
 			p.log.Warn("describe new instances; they are listed later", "token", o.Token, "err", err)
 			return seen
@@ -222,7 +222,7 @@ func (p *Provider) boughtBefore(ctx context.Context, o *order, refusal error) (b
 
 // tokenInstances finds what exists for a request's token by now.
 func (p *Provider) tokenInstances(ctx context.Context, o *order) ([]cloud.Instance, error) {
-	return p.describe(ctx, filter("tag:"+cloud.TagToken, o.tags[cloud.TagToken]))
+	return p.describe(ctx, filter("tag:"+cloud.TagToken, wildless(o.tags[cloud.TagToken])))
 }
 
 // shortfall is an offering that failed to serve n nodes.

@@ -157,8 +157,35 @@ func pricingRegion(region string) string {
 	return "us-east-1"
 }
 
+// listRetry is how soon the price list is asked again after it failed. A site
+// whose network reaches EC2 alone must not wait for it with every quote.
+const (
+	listRetry   = 10 * time.Minute
+	listTimeout = 10 * time.Second
+)
+
 // listPrices gives the on-demand price of types: Linux on shared hardware.
 func (p *Provider) listPrices(ctx context.Context, names []string) (map[string]cloud.MicroUSD, error) {
+	p.mu.Lock()
+	failed, trouble := p.listFailed, p.listTrouble
+	p.mu.Unlock()
+	if trouble != nil && p.now().Sub(failed) < listRetry {
+		known, _ := p.onDemand.known(names)
+		return known, trouble
+	}
+	prices, err := p.askListPrices(ctx, names)
+	if err != nil && ctx.Err() == nil {
+		p.log.Warn("ask for the price list; the price file stands in for it, if there is one", "again_in", listRetry, "err", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ctx.Err() == nil {
+		p.listFailed, p.listTrouble = p.now(), err
+	}
+	return prices, err
+}
+
+func (p *Provider) askListPrices(ctx context.Context, names []string) (map[string]cloud.MicroUSD, error) {
 	return p.onDemand.get(ctx, names, func(ctx context.Context, missing []string) (map[string]cloud.MicroUSD, error) {
 		all := map[string]cloud.MicroUSD{}
 		for _, n := range missing {
@@ -180,9 +207,15 @@ func (p *Provider) listPrice(ctx context.Context, name string) (float64, error) 
 	} {
 		in.Filters = append(in.Filters, pricingtypes.Filter{Type: pricingtypes.FilterTypeTermMatch, Field: awssdk.String(field), Value: awssdk.String(value)})
 	}
-	out, err := read(ctx, p, "GetProducts", func(ctx context.Context) (*pricing.GetProductsOutput, error) { return p.prices.GetProducts(ctx, in) })
-	if err != nil {
-		return 0, err
+	ask := func(ctx context.Context) (*pricing.GetProductsOutput, error) { return p.prices.GetProducts(ctx, in) }
+	out, e := once(ctx, p, "GetProducts", listTimeout, ask)
+	if e != nil && e.Class == cloud.Throttled {
+		var err error
+		if out, err = read(ctx, p, "GetProducts", ask); err != nil {
+			return 0, err
+		}
+	} else if e != nil {
+		return 0, e
 	}
 	for _, text := range out.PriceList {
 		if usd := hourly(text); usd > 0 {

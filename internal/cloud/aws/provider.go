@@ -76,10 +76,12 @@ type Provider struct {
 	spot      *memo[string, map[string]cloud.MicroUSD]
 	onDemand  *memo[string, cloud.MicroUSD]
 
-	mu       sync.Mutex
-	young    map[string]birth     // instances that this process has created, until EC2 surely finds them
-	ended    map[string]time.Time // when an instance was first seen ended, where EC2 does not say
-	reported map[string]bool      // codes that were asked to be reported
+	mu          sync.Mutex
+	listFailed  time.Time // when the price list could not be asked, and why
+	listTrouble error
+	young       map[string]birth     // instances that this process has created, until EC2 surely finds them
+	ended       map[string]time.Time // when an instance was first seen ended, where EC2 does not say
+	reported    map[string]bool      // codes that were asked to be reported
 }
 
 var (

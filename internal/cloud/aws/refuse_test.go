@@ -120,6 +120,33 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+func TestSubnetsAreFoundWhereMidairYamlListsNone(t *testing.T) {
+	l := newLab(t, func(o *ec2sim.Options) {
+		c := ec2sim.DefaultCatalogue()
+		v := c.LaunchTemplates[0].Versions[0]
+		v.Subnet = subnetA
+		c.LaunchTemplates[0].Versions = append(c.LaunchTemplates[0].Versions, v)
+		o.Catalogue = c
+	})
+	none := func(template string) func(*Options) {
+		return func(o *Options) { o.AWS.Subnets, o.AWS.LaunchTemplate = nil, template }
+	}
+	require.Len(t, launch(t, l.open(none("midair:2")), ask("t1", 2, true, p5odA)).Instances, 2)
+	e := refused(t, l.open(none("midair:2")), ask("t2", 2, true, p5odB))
+	require.Equal(t, `config: the launch template "midair:2" names the subnet `+subnetA+`, which is not in zone us-east-1b: take it out, or list subnets in midair.yaml`, e.Error())
+	e = refused(t, l.open(none("midair")), ask("t3", 2, true, p5odB))
+	require.Equal(t, `config: zone us-east-1b has no default subnet and none tagged "midair": list subnets of provider east in midair.yaml`, e.Error())
+}
+
+func TestTemplateThatChoosesTheMarketIsRefused(t *testing.T) {
+	l := newLab(t, func(o *ec2sim.Options) {
+		c := ec2sim.DefaultCatalogue()
+		c.LaunchTemplates[0].Versions[0].Spot = true
+		o.Catalogue = c
+	})
+	require.Contains(t, refused(t, l.open(), ask("t1", 1, true, p5odA)).Message, `the launch template "midair" asks for the market spot itself`)
+}
+
 func TestNoCredentialsAreNotLookedForAtEveryCall(t *testing.T) {
 	p := newLab(t).open(func(o *Options) { o.AWS.CredentialsFile = "" })
 	asked := 0

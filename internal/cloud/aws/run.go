@@ -30,7 +30,7 @@ func (p *Provider) run(ctx context.Context, o *order) (bought, error) {
 		return bought{}, err
 	}
 	b := bought{ids: map[string]cloud.Offering{}, said: map[string]cloud.Instance{}}
-	if len(places) > 1 && o.AllOrNothing {
+	if len(places) > 1 {
 		// A place that had no room at the first call may have some now, so what
 		// a later place has given must be found before.
 		before, err := p.tokenInstances(ctx, o)

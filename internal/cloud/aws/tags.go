@@ -45,7 +45,7 @@ func createTags(r cloud.LaunchRequest) (map[string]string, string) {
 	tags := map[string]string{}
 	names := make([]string, 0, len(r.Nodes))
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %t %d %d %d\n", r.Cluster, r.Pool, r.AllOrNothing, r.CPUs, r.MemoryMiB, r.GPUs)
+	fmt.Fprintf(h, "%q %q\n", r.Cluster, r.Pool)
 	for _, f := range r.Offerings {
 		fmt.Fprintf(h, "%q\n", f.Key())
 	}
