@@ -79,8 +79,8 @@ func (c *checker) ok(what, format string, args ...any) {
 
 func (c *checker) fail(what string, err error, do string) {
 	e := c.p.classify(what, "", err)
-	if do == "" {
-		do = Advice(e.Code)
+	if m, _ := meaningOf(e.Code); do == "" && m.class == e.Class {
+		do = m.do
 	}
 	c.add(Fail, what, e.Error(), do, false)
 }
@@ -291,6 +291,7 @@ func (c *checker) quotas(ctx context.Context) {
 		}
 	}
 	c.ok("quotas", "%d read", len(r.Limits))
+	c.add(OK, "permission servicequotas:ListServiceQuotas", "", "", true)
 }
 
 func (c *checker) prices(ctx context.Context) {

@@ -24,7 +24,7 @@ func (c *checker) permissions(ctx context.Context, templates map[string]template
 	if err != nil {
 		c.fail("permission ec2:DescribeInstances", err, "")
 	} else {
-		c.add(OK, "permission ec2:DescribeInstances", "", "", true)
+		c.add(OK, "permission "+permission("DescribeInstances"), "", "", true)
 		for _, i := range list {
 			if i.Live() {
 				id, real = i.ID, true
@@ -63,6 +63,22 @@ func (c *checker) permissions(ctx context.Context, templates map[string]template
 		name string
 		do   func(context.Context) error
 	}{
+		{"DescribeInstanceTypes", func(ctx context.Context) error {
+			_, err := e.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{DryRun: dry})
+			return err
+		}},
+		{"DescribeInstanceTypeOfferings", func(ctx context.Context) error {
+			_, err := e.DescribeInstanceTypeOfferings(ctx, &ec2.DescribeInstanceTypeOfferingsInput{DryRun: dry})
+			return err
+		}},
+		{"DescribeLaunchTemplateVersions", func(ctx context.Context) error {
+			_, err := e.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{DryRun: dry, Versions: []string{"$Default"}})
+			return err
+		}},
+		{"DescribeSubnets", func(ctx context.Context) error {
+			_, err := e.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{DryRun: dry})
+			return err
+		}},
 		{"DescribeSpotPriceHistory", func(ctx context.Context) error {
 			_, err := e.DescribeSpotPriceHistory(ctx, &ec2.DescribeSpotPriceHistoryInput{DryRun: dry})
 			return err
