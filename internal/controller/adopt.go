@@ -7,6 +7,7 @@ import (
 
 	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/ledger"
+	"github.com/midair-hpc/midair/internal/planner"
 	"github.com/midair-hpc/midair/internal/reconcile"
 )
 
@@ -146,5 +147,5 @@ func (c *Controller) fromTags(provider string, i cloud.Instance) ledger.Instance
 		created = now
 	}
 	return ledger.Instance{Provider: provider, ID: i.ID, Node: i.Node, Generation: i.Generation, Launch: i.Launch, Token: i.Token, Pool: i.Pool,
-		Offering: i.Offering, Addr: i.Addr, HostName: i.HostName, Price: c.prices[memoryKey{provider, i.Offering}], State: ledger.Live, CreatedAt: created}
+		Offering: i.Offering, Addr: i.Addr, HostName: i.HostName, Price: c.prices[planner.Key{Provider: provider, Offering: i.Offering}], State: ledger.Live, CreatedAt: created}
 }
