@@ -14,7 +14,7 @@ export CGO_ENABLED := 0
 # that the benchmarks measure against.
 APT := slurmctld slurmd slurmdbd slurm-client munge mariadb-server iproute2 util-linux lua5.1 python3-boto3 curl nftables shellcheck
 
-.PHONY: all deps build demo test test-unit slurm-root test-slurm-root bench lint fuzz clean
+.PHONY: all deps build demo test test-unit slurm-root test-slurm-root bench soak lint fuzz clean
 
 all: build
 
@@ -60,6 +60,10 @@ slurm-root: ## install another Debian suite's Slurm into SLURM_ROOT (SUITE=trixi
 
 test-slurm-root: slurm-root build ## the promises on the Slurm of SLURM_ROOT
 	MIDAIR_SLURM_ROOT=$(SLURM_ROOT) MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 50m -v ./internal/testcluster ./internal/e2e
+
+soak: ## simulated days of random faults, the promises checked in and after each
+	MIDAIR_SOAK=500 $(GO) test -count=1 -timeout 120m -run 'TestRandomFaultsAndKillsLeaveNothingBehind$$' -v ./internal/controller
+	MIDAIR_SOAK_AWS=100 $(GO) test -count=1 -timeout 120m -tags awssoak -run OnAWS -v ./internal/controller
 
 bench: deps build ## measure; results go to build/bench.jsonl
 	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) run ./internal/bench -output $(BUILD)/bench.jsonl

@@ -134,6 +134,9 @@ func planRows(p reconcile.Plan) planView {
 		add("take-over", a.Instance.Node, a.Provider, a.Instance.ID, "Slurm has the node, the ledger does not know the instance")
 	}
 	for _, l := range p.Lost {
+		if l.Off {
+			continue // its node is powered down and it is terminated
+		}
 		add("settle", l.Instance.Node, l.Instance.Provider, l.Instance.ID, l.Why)
 	}
 	for _, b := range p.Bare {

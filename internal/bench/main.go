@@ -49,8 +49,12 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if dir := os.Getenv(envPlanChild); dir != "" {
-		if err := planChild(ctx, dir); err != nil {
+	for env, child := range map[string]func(context.Context, string) error{envPlanChild: planChild, envReconcileChild: reconcileChild} {
+		dir := os.Getenv(env)
+		if dir == "" {
+			continue
+		}
+		if err := child(ctx, dir); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}
@@ -93,6 +97,7 @@ func run(ctx context.Context, output, only string, out io.Writer) error {
 	benches := []bench{
 		{"hook-resume-1000", hookResume},
 		{"plan-5000", plan5000},
+		{"reconcile-10000", reconcile10000},
 		{"launch-1000", launch(1000)},
 		{"launch-5000", launch(5000)},
 		{"submit-to-start-3", submitToStart(3)},

@@ -35,6 +35,7 @@ type memoryCloud struct {
 	neverBooting map[string]bool                // by node
 	console      string
 	onLaunch     func(cloud.LaunchRequest)
+	trouble
 }
 
 type purchase struct {
@@ -44,7 +45,7 @@ type purchase struct {
 }
 
 func newCloud(name string, now func() time.Time) *memoryCloud {
-	return &memoryCloud{name: name, now: now, tokens: map[string]purchase{}, stock: map[cloud.Offering]int{},
+	return &memoryCloud{trouble: newTrouble(), name: name, now: now, tokens: map[string]purchase{}, stock: map[cloud.Offering]int{},
 		classes: map[cloud.Offering]cloud.Class{}, neverBooting: map[string]bool{}}
 }
 
@@ -54,15 +55,16 @@ func (m *memoryCloud) mend() {
 	clear(m.classes)
 	clear(m.neverBooting)
 	m.lose, m.throttle, m.busy, m.unlisted, m.lag, m.noAddr, m.stillborn, m.hang = 0, 0, 0, 0, 0, false, 0, false
+	m.trouble.mend()
 }
 
 // hung blocks until ctx ends if the cloud hangs.
 func (m *memoryCloud) hung(ctx context.Context) *cloud.Error {
 	m.mu.Lock()
-	hang := m.hang
+	hang, givenUp := m.hang, cut(&m.givenUp)
 	m.mu.Unlock()
 	if !hang {
-		return nil
+		return givenUp
 	}
 	<-ctx.Done()
 	return &cloud.Error{Class: cloud.Unknown, Message: "the call was interrupted", Ambiguous: true, Err: ctx.Err()}
@@ -92,6 +94,9 @@ func (m *memoryCloud) Launch(ctx context.Context, r cloud.LaunchRequest) (cloud.
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.launches = append(m.launches, r)
+	if e := cut(&m.cutBefore); e != nil {
+		return cloud.LaunchResult{}, e
+	}
 	if e := throttled(&m.throttle); e != nil {
 		return cloud.LaunchResult{}, e
 	}
@@ -154,6 +159,7 @@ func (m *memoryCloud) buy(r cloud.LaunchRequest) purchase {
 			m.stillborn--
 			i.State, i.EndedAt, i.StateCause = cloud.Terminated, m.now(), "the host failed"
 		}
+		m.unnamed[i.ID] = m.lateNames
 		m.instances = append(m.instances, i)
 		p.ids = append(p.ids, i.ID)
 	}
@@ -186,8 +192,8 @@ func (m *memoryCloud) List(ctx context.Context, _ string) ([]cloud.Instance, err
 	}
 	var list []cloud.Instance
 	for _, i := range m.instances {
-		if m.now().Sub(i.CreatedAt) >= m.lag && (i.Live() || m.now().Sub(i.EndedAt) < time.Hour) {
-			list = append(list, *i)
+		if m.now().Sub(i.CreatedAt) >= m.lag && (!ended(*i) || m.now().Sub(i.EndedAt) < time.Hour) && !m.hidden[i.ID] {
+			list = append(list, m.tagged(i))
 		}
 	}
 	return list, nil
@@ -202,10 +208,16 @@ func (m *memoryCloud) Terminate(ctx context.Context, ids []string) error {
 	if e := throttled(&m.busy); e != nil {
 		return e
 	}
+	if e := m.refuses(ids); e != nil {
+		return e
+	}
 	for _, id := range ids {
-		if i := m.find(id); i != nil && i.Live() {
-			i.State, i.EndedAt, i.StateCause = cloud.Terminated, m.now(), "terminated by request"
+		if i := m.find(id); i != nil && !ended(*i) {
+			m.end(i)
 		}
+	}
+	if e := cut(&m.loseEnd); e != nil {
+		return e
 	}
 	return nil
 }
@@ -217,8 +229,6 @@ func (m *memoryCloud) Quotes(_ context.Context, offerings []cloud.Offering) ([]c
 	}
 	return quotes, nil
 }
-
-func (m *memoryCloud) Name(ctx context.Context, _ []cloud.Instance) error { return ctx.Err() }
 
 func (m *memoryCloud) Console(ctx context.Context, _ string) (string, error) {
 	if e := m.hung(ctx); e != nil {
@@ -238,7 +248,7 @@ func (m *memoryCloud) all() []cloud.Instance {
 	return list
 }
 
-// live gives the instances that are billed.
+// live gives the instances that run.
 func (m *memoryCloud) live() []cloud.Instance {
 	return slices.DeleteFunc(m.all(), func(i cloud.Instance) bool { return !i.Live() })
 }

@@ -73,14 +73,17 @@ type Controller struct {
 	questions chan *waiter
 	named     chan []instanceKey
 
-	naming      map[instanceKey]bool      // their Name call is on its way
-	terminating map[instanceKey]time.Time // not asked to end again before this
+	naming      map[instanceKey]bool // their Name call is on its way
+	terminating map[instanceKey]ending
+	oddSaid     map[string]bool      // odd items of the last pass, which have been logged
+	seenEnded   map[instanceKey]bool // ended in the last listing, and on record
 	listing     bool
 	sightings   map[string]time.Time // reconciler's first looks
 	slurmBack   time.Time            // Slurm did not answer: not asked before this
 	nextPass    time.Time            // of the reconciler
 	nextJobs    time.Time            // waiters' jobs are looked at
 	nextList    time.Time            // for missing addresses
+	nextLook    time.Time            // for spot instances that were taken back
 	nextPrune   time.Time            // old records are removed from the ledger
 	started     time.Time
 	adopting    bool
@@ -142,7 +145,7 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		questions:   make(chan *waiter, 64),
 		named:       make(chan []instanceKey, 64),
 		naming:      map[instanceKey]bool{},
-		terminating: map[instanceKey]time.Time{},
+		terminating: map[instanceKey]ending{},
 		sightings:   map[string]time.Time{},
 		started:     o.Now(),
 		adopting:    o.Adopt,

@@ -9,7 +9,6 @@ import (
 	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/config"
 	"github.com/midair-hpc/midair/internal/ledger"
-	"github.com/midair-hpc/midair/internal/planner"
 	"github.com/midair-hpc/midair/internal/reconcile"
 	"github.com/midair-hpc/midair/internal/slurm"
 )
@@ -29,15 +28,34 @@ type listing struct {
 	pass   bool
 }
 
+// spotLook is how often the clouds are listed while a spot instance lives. When
+// a node could not say that the cloud takes it back, a listing is the first to
+// know: Slurm finds out after SlurmdTimeout, 300 s by default, and a job that
+// boots waits for its whole ResumeTimeout. A listing is cheap, 1000 instances
+// to a page on EC2, of which it answers several a second.
+const spotLook = 15 * time.Second
+
 // pass starts a reconciler pass when one is due: the clouds are listed first,
 // beside the loop; Slurm is asked when they have answered.
 func (c *Controller) pass(ctx context.Context) {
-	if c.Now().Before(c.nextPass) || c.listing {
-		return
+	switch now := c.Now(); {
+	case c.listing:
+	case !now.Before(c.nextPass):
+		c.nextPass = now.Add(c.Config.Reconcile.Every)
+		c.tidy(ctx)
+		c.ask(ctx, true)
+	case !now.Before(c.nextLook) && c.hasSpot():
+		c.ask(ctx, false)
 	}
-	c.nextPass = c.Now().Add(c.Config.Reconcile.Every)
-	c.tidy(ctx)
-	c.ask(ctx, true)
+}
+
+func (c *Controller) hasSpot() bool {
+	for _, i := range c.instances {
+		if i.Offering.Market == cloud.Spot && i.State == ledger.Live {
+			return true
+		}
+	}
+	return false
 }
 
 // list asks the clouds outside a pass.
@@ -50,6 +68,7 @@ func (c *Controller) list(ctx context.Context) {
 func (c *Controller) ask(ctx context.Context, pass bool) {
 	c.listing = true
 	at := c.Now()
+	c.nextLook = at.Add(spotLook)
 	c.Go(func() {
 		call, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
@@ -94,12 +113,20 @@ func (c *Controller) listed(ctx context.Context, l listing) {
 	c.listing = false
 	c.learnAddresses(ctx, l)
 	c.nameUnnamed(ctx, l)
-	if !l.pass {
+	if !l.pass && !c.hasLost(l) {
 		return
 	}
 	in, ok := c.look(ctx, l)
+	if !l.pass {
+		if ok {
+			in.Seen = nil // what takes two looks takes two passes
+			c.carryOutLost(ctx, reconcile.Decide(in))
+		}
+		return
+	}
 	if ok {
 		c.carryOut(ctx, reconcile.Decide(in))
+		ok = c.recordEnded(ctx, l)
 	}
 	if c.adopting {
 		c.adopted(ctx, l, ok)
@@ -117,6 +144,7 @@ func (c *Controller) adopted(ctx context.Context, l listing, looked bool) {
 		return
 	}
 	c.adopting = false
+	c.warnUnnamed(l)
 	if !all {
 		c.Log.Error("the ledger has been rebuilt without the clouds that did not answer", "answered", len(l.listed), "clouds", len(c.Providers))
 	}
@@ -169,59 +197,78 @@ func (c *Controller) look(ctx context.Context, l listing) (reconcile.Input, bool
 	return in, true
 }
 
+// hasLost: a listing shows an instance as ended or off that is on record as
+// live. Between two passes nothing else is acted on.
+func (c *Controller) hasLost(l listing) bool {
+	for p, list := range l.listed {
+		for _, i := range list {
+			if i.Live() {
+				continue
+			}
+			if rec := c.instances[instanceKey{p, i.ID}]; rec != nil && rec.State == ledger.Live {
+				return !c.adopting
+			}
+		}
+	}
+	return false
+}
+
 func (c *Controller) carryOut(ctx context.Context, p reconcile.Plan) {
 	if c.adopting {
 		// Requests are still in the spool: what looks bare or orphaned now is not.
-		p = reconcile.Plan{Adopt: p.Adopt}
+		p = reconcile.Plan{Adopt: p.Adopt, Odd: p.Odd}
 	}
 	c.sightings = p.Seen
 	if p.Deferred > 0 {
 		c.Log.Warn("more orphans than one pass may terminate; the rest waits for the next", "deferred", p.Deferred, "cap", c.Config.Reconcile.MaxTerminations)
 	}
+	odd := map[string]bool{}
 	for _, o := range p.Odd {
-		c.Log.Warn("odd item in a cloud's listing; left alone", "provider", o.Provider, "instance", o.Instance.ID, "node", o.Instance.Node, "why", o.Why)
+		k := o.Provider + " " + o.Instance.ID + " " + o.Why
+		odd[k] = true
+		if !c.oddSaid[k] {
+			c.Log.Warn("odd item in a cloud's listing; left alone", "provider", o.Provider, "instance", o.Instance.ID, "node", o.Instance.Node, "why", o.Why)
+		}
 	}
+	c.oddSaid = odd
 	c.adopt(ctx, p.Adopt)
-	for _, o := range p.Terminate {
-		c.Log.Warn("orphan is terminated", "provider", o.Provider, "instance", o.Instance.ID, "node", o.Instance.Node, "why", o.Why)
-		rec := c.instances[instanceKey{o.Provider, o.Instance.ID}]
-		if rec == nil {
-			r := fromTags(o.Provider, o.Instance, c.prices[memoryKey{o.Provider, o.Instance.Offering}])
-			if !c.update(ctx, "orphan", func(tx *ledger.Tx) error { return tx.AddInstances([]ledger.Instance{r}) }) {
-				continue
-			}
-			rec = &r
-			c.instances[instanceKey{o.Provider, o.Instance.ID}] = rec
-		}
-		c.release(ctx, "orphan: "+o.Why, rec)
-	}
-	// Slurm first: if it does not answer, the instances are found to be lost
-	// again in the next pass, and their nodes with them.
-	done := c.bare(ctx, p.Bare)
-	for _, l := range p.Lost {
-		if done || !slices.ContainsFunc(p.Bare, func(b reconcile.Bare) bool { return b.Node == l.Instance.Node }) {
-			c.lose(ctx, l)
-		}
-	}
+	c.releaseOrphans(ctx, p.Terminate)
+	c.carryOutLost(ctx, p)
 	if len(p.Resume) > 0 {
 		_ = c.giveBack(ctx, p.Resume, prefix+"back in service after it was down") // or the next pass does it
 	}
 }
 
-// lose settles an instance that the cloud has ended by itself. A launch that
-// waited for it fails.
-func (c *Controller) lose(ctx context.Context, l reconcile.Lost) {
-	c.Log.Warn("instance is gone", "provider", l.Instance.Provider, "instance", l.Instance.ID, "node", l.Instance.Node, "why", l.Why)
-	ok := c.update(ctx, "lost instance", func(tx *ledger.Tx) error {
-		return tx.SetEnded(l.Instance.Provider, []string{l.Instance.ID}, l.EndedAt, l.Why)
-	})
-	if !ok {
-		return
+// releaseOrphans puts orphans on record, if they are not, and marks them to be
+// terminated.
+func (c *Controller) releaseOrphans(ctx context.Context, orphans []reconcile.Orphan) {
+	for _, o := range orphans {
+		c.Log.Warn("orphan is terminated", "provider", o.Provider, "instance", o.Instance.ID, "node", o.Instance.Node, "why", o.Why)
+		k := instanceKey{o.Provider, o.Instance.ID}
+		rec := c.instances[k]
+		if rec == nil {
+			r := c.fromTags(o.Provider, o.Instance)
+			if !c.update(ctx, "orphan", func(tx *ledger.Tx) error { return takeOver(tx, []ledger.Instance{r}) }) {
+				continue
+			}
+			rec = &r
+			c.instances[k] = rec
+		}
+		c.release(ctx, "orphan: "+o.Why, rec)
 	}
-	delete(c.instances, instanceKey{l.Instance.Provider, l.Instance.ID})
-	if o := c.nodes[l.Instance.Node]; o != nil && o.State == ledger.Launching && o.ID == l.Instance.Launch {
-		c.fail(ctx, o, &cloud.Error{Class: cloud.InitFailed, Message: "the instance of " + l.Instance.Node + " ended while it booted: " + l.Why}, planner.Refusal{})
+}
+
+// carryOutLost powers down the nodes without an instance and settles what the
+// cloud has ended. Slurm first: if it does not answer, or not take a node, the
+// instances are found to be lost again in the next pass, and their nodes with
+// them.
+func (c *Controller) carryOutLost(ctx context.Context, p reconcile.Plan) {
+	done := c.bare(ctx, p.Bare)
+	waits := map[string]bool{}
+	for _, b := range p.Bare {
+		waits[b.Node] = !done[b.Node]
 	}
+	c.lose(ctx, slices.DeleteFunc(p.Lost, func(l reconcile.Lost) bool { return waits[l.Instance.Node] }))
 }
 
 // PoolNodes gives each pool node's provider and Slurm's view of it.

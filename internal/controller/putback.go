@@ -160,12 +160,14 @@ func (c *Controller) giveBack(ctx context.Context, names []string, why string) e
 	)
 	for _, n := range list {
 		switch s := n.State; {
-		case s.PoweringUp(), s.Down() && reconcile.Ours(n.Reason):
+		case s.Drained(), s.Maintained(), s.Down() && !reconcile.Ours(n.Reason):
+			// Powering it down would put it back into service.
+		case s.PoweringUp(), s.Down():
 			force = append(force, n.Name)
 			if n.Addr == "" || n.Addr == n.Name {
 				nowhere = append(nowhere, slurm.NodeAddress{Node: n.Name, Addr: noAddress, HostName: n.Name})
 			}
-		case s.Registered() && !s.Drained():
+		case s.Registered():
 			gentle = append(gentle, n.Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/midair-hpc/midair/internal/hostlist"
 	"github.com/midair-hpc/midair/internal/ledger"
 	"github.com/midair-hpc/midair/internal/planner"
+	"github.com/midair-hpc/midair/internal/reconcile"
 	"github.com/midair-hpc/midair/internal/slurm"
 )
 
@@ -63,9 +64,9 @@ func (c *Controller) releaseUnwanted(ctx context.Context, launches []ledger.Laun
 	for _, j := range jobs {
 		waiting[j.ID] = !j.Ended()
 	}
-	allocated := map[string]bool{}
+	allocated, theirs := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {
-		allocated[n.Name] = n.State.Allocated()
+		allocated[n.Name], theirs[n.Name] = n.State.Allocated(), reconcile.Theirs(n)
 	}
 	for i := range launches {
 		l := &launches[i]
@@ -73,13 +74,14 @@ func (c *Controller) releaseUnwanted(ctx context.Context, launches []ledger.Laun
 			continue
 		}
 		why := "job " + itoa(l.JobID) + " ended before its nodes were bought"
-		err := c.Slurm.UpdateNodes(ctx, nodeNames(l.Nodes), slurm.NodeUpdate{State: powerDown, Reason: prefix + why})
+		names := slices.DeleteFunc(nodeNames(l.Nodes), func(n string) bool { return theirs[n] })
+		err := c.Slurm.UpdateNodes(ctx, names, slurm.NodeUpdate{State: powerDown, Reason: prefix + why})
 		if slurm.Unreachable(err) {
 			c.slurmFailed("power down nodes of a job that has ended", err)
 			return false
 		}
 		if err != nil { // Slurm would say it again
-			c.Log.Error("power down nodes of a job that has ended", "job", l.JobID, "nodes", hostlist.FoldSorted(nodeNames(l.Nodes)), "err", err)
+			c.Log.Error("power down nodes of a job that has ended", "job", l.JobID, "nodes", hostlist.FoldSorted(names), "err", err)
 		}
 		l.State, l.EndedAt, l.Message = ledger.Released, c.Now(), why
 	}

@@ -16,7 +16,7 @@ import (
 // The function it gives stops it.
 func (w *world) live() (stop func()) {
 	ctx, cancel := context.WithCancel(w.ctx)
-	w.bubble, w.now = true, time.Now()
+	w.bubble, w.beside, w.now = true, true, time.Now()
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := w.c.Run(ctx, nil); err != nil {

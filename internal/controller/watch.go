@@ -10,6 +10,7 @@ import (
 	"github.com/midair-hpc/midair/internal/hostlist"
 	"github.com/midair-hpc/midair/internal/ledger"
 	"github.com/midair-hpc/midair/internal/planner"
+	"github.com/midair-hpc/midair/internal/reconcile"
 	"github.com/midair-hpc/midair/internal/slurm"
 )
 
@@ -107,6 +108,13 @@ func allRegistered(names []string, nodes map[string]slurm.Node) bool {
 	return true
 }
 
+// arrived: nothing is left to wait for at a node. It has registered, or somebody
+// has set it down and Slurm is through with powering it up.
+func arrived(n slurm.Node) bool {
+	s := n.State
+	return s.Registered() || reconcile.Theirs(n) && !s.PoweringUp() && !s.PoweredDown() && !s.PoweringDown()
+}
+
 // settle closes launches whose nodes have all registered.
 func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 	var done []*launch
@@ -138,7 +146,7 @@ func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 			if n.InstanceID != "" && c.isEnding(l, n.Node) {
 				ended = n.Node
 			}
-			if !n.Addressed || !known || !s.State.Registered() {
+			if !n.Addressed || !known || !arrived(s) {
 				complete = false
 				continue
 			}

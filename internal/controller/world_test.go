@@ -31,6 +31,22 @@ var (
 
 var began = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
+// stand is a cloud that a test looks into.
+type stand interface {
+	cloud.Provider
+	id() string             // the provider's name
+	all() []cloud.Instance  // ever made, as the cloud itself knows them
+	boots(node string) bool // instances of this node become nodes
+	forgot(id string) bool  // the instance has ended and is not listed
+	mend()                  // takes all faults away
+	market(*soak)           // something random happens to what is sold,
+	calling(*soak)          // to the interface
+	befalls(*soak)          // or to an instance
+}
+
+// there gives the instances of a cloud that have not ended, stopped ones too.
+func there(s stand) []cloud.Instance { return slices.DeleteFunc(s.all(), ended) }
+
 // world is a slurmctld, two clouds and a controller under one clock that only
 // the test moves. Provider calls are made when the test lets them.
 type world struct {
@@ -40,20 +56,28 @@ type world struct {
 	conf       *config.Config
 	ctld       *slurmtest.Ctld
 	east, west *memoryCloud
+	stands     []stand // east and west, or what stands in for them
 	dir        string
 	led        *ledger.Ledger
 	c          *Controller
 	calls      []func() // provider calls that have been asked for and not made
 	ids        int
 	records    int
-	bubble     bool // the time is testing/synctest's, calls run in goroutines
+	bubble     bool // the time is testing/synctest's
+	beside     bool // calls run in goroutines
 	// dropRecords: the hooks fail, as with a full disk.
 	dropRecords bool
-	boot        time.Duration // from create to registering
-	rand        func() float64
-	crash       func(point string)
-	stop        context.CancelFunc // ends the controller's context
-	log         *slog.Logger
+	// twiceRecords: each request is written twice.
+	twiceRecords bool
+	slurm        slurm.Client // what the controller talks to; ctld
+	// rebuilt is when a lost ledger was whole again: what had ended before may be
+	// missing from it.
+	rebuilt time.Time
+	boot    time.Duration // from create to registering
+	rand    func() float64
+	crash   func(point string)
+	stop    context.CancelFunc // ends the controller's context
+	log     *slog.Logger
 }
 
 // What tests do to nodes by hand.
@@ -94,12 +118,18 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, now: began, conf: testConfig(), boot: 2 * time.Second, rand: func() float64 { return 0 },
 		crash: func(string) {}, log: slog.New(slog.DiscardHandler), dir: tempDir(t)}
 	if os.Getenv("MIDAIR_TEST_LOG") != "" {
-		w.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		w.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				a.Value = slog.StringValue(w.clock().Format("15:04:05"))
+			}
+			return a
+		}}))
 	}
 	w.ctx = context.WithoutCancel(t.Context())
 	require.NoError(t, os.Mkdir(w.spool(), 0o750))
 	clock := w.clock
 	w.east, w.west = newCloud("east", clock), newCloud("west", clock)
+	w.stands = []stand{w.east, w.west}
 	w.ctld = slurmtest.New(slurmtest.Options{
 		Now: clock, ResumeTimeout: 3 * time.Minute, SuspendTime: 30 * time.Second, SuspendTimeout: 10 * time.Second,
 		SlurmdTimeout: 5 * time.Minute, RequeueDelay: 121 * time.Second,
@@ -109,6 +139,7 @@ func newWorld(t testing.TB) *world {
 			Fail:    func(nodes string) { w.record(spool.Record{Kind: spool.Fail, Nodes: nodes}) },
 		},
 	}, slices.Concat(names("a", 6), names("b", 3), []string{"x1"})...)
+	w.slurm = w.ctld
 	w.start()
 	t.Cleanup(func() { w.stop(); w.led.Close() })
 	return w
@@ -131,16 +162,28 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
+// tick lets time go by and nothing happen.
+func (w *world) tick(d time.Duration) {
+	if w.bubble {
+		time.Sleep(d)
+		w.now = time.Now()
+		return
+	}
+	w.now = w.now.Add(d)
+}
+
 func (w *world) spool() string { return filepath.Join(w.dir, "spool") }
 
 func (w *world) record(r spool.Record) {
 	if w.dropRecords {
 		return
 	}
-	w.records++ // so that records of one moment keep their order
-	r.At = w.clock().Add(time.Duration(w.records))
-	_, err := spool.Write(w.spool(), r)
-	require.NoError(w.t, err)
+	for n := 0; n == 0 || n == 1 && w.twiceRecords; n++ {
+		w.records++ // so that records of one moment keep their order
+		r.At = w.clock().Add(time.Duration(w.records))
+		_, err := spool.Write(w.spool(), r)
+		require.NoError(w.t, err)
+	}
 }
 
 // start starts a controller on the ledger's file.
@@ -150,13 +193,17 @@ func (w *world) start() {
 	w.led = led
 	ctx, stop := context.WithCancel(w.ctx)
 	w.stop = stop
+	providers := map[string]cloud.Provider{}
+	for _, s := range w.stands {
+		providers[s.id()] = s
+	}
 	w.c, err = New(ctx, Options{
-		Config: w.conf, Ledger: led, Slurm: w.ctld, Providers: map[string]cloud.Provider{"east": w.east, "west": w.west},
+		Config: w.conf, Ledger: led, Slurm: w.slurm, Providers: providers,
 		SpoolDir: w.spool(), Log: w.log, Now: w.clock, Rand: func() float64 { return w.rand() },
 		NewID: func() string { w.ids++; return fmt.Sprintf("l-%05d", w.ids) },
 		Crash: func(p string) { w.crash(p) },
 		Go: func(call func()) {
-			if w.bubble {
+			if w.beside {
 				go call()
 				return
 			}
@@ -197,6 +244,8 @@ func (w *world) receive() bool {
 		w.c.terminated(w.ctx, t)
 	case l := <-w.c.lists:
 		w.c.listed(w.ctx, l)
+	case k := <-w.c.named:
+		w.c.wereNamed(k)
 	case q := <-w.c.questions:
 		w.c.waiters[q] = true
 		w.c.nextJobs = time.Time{}
@@ -231,12 +280,15 @@ func (w *world) turn() {
 // slurmds has the instances that have booted register, and tells slurmctld of
 // those that are gone.
 func (w *world) slurmds() {
-	list, _ := w.ctld.Nodes(w.ctx)
+	list := w.ctld.PeekNodes()
 	byAddr := map[string]bool{}
-	for _, m := range []*memoryCloud{w.east, w.west} {
-		for _, i := range m.live() {
+	for _, m := range w.stands {
+		for _, i := range m.all() {
+			if !i.Live() {
+				continue
+			}
 			byAddr[i.Addr] = true
-			if boot := i.CreatedAt.Add(w.boot); !boot.After(w.clock()) && !m.neverBooting[i.Node] {
+			if boot := i.CreatedAt.Add(w.boot); !boot.After(w.clock()) && m.boots(i.Node) {
 				w.ctld.Register(slurmtest.Registration{Node: i.Node, Addr: i.Addr, Boot: i.CreatedAt})
 			}
 		}
@@ -251,7 +303,7 @@ func (w *world) slurmds() {
 // pass lets time go by in steps of a second.
 func (w *world) pass(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); {
-		w.now = w.now.Add(time.Second)
+		w.tick(time.Second)
 		w.turn()
 	}
 }
@@ -259,7 +311,7 @@ func (w *world) pass(d time.Duration) {
 // pass0 lets time go by without a controller.
 func (w *world) pass0(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); {
-		w.now = w.now.Add(time.Second)
+		w.tick(time.Second)
 		w.ctld.Tick()
 		w.slurmds()
 	}
@@ -272,7 +324,7 @@ func (w *world) until(limit time.Duration, what string, done func() bool) {
 		if w.now.After(end) {
 			require.Fail(w.t, "not within "+limit.String()+": "+what, "%s", w.describe())
 		}
-		w.now = w.now.Add(time.Second)
+		w.tick(time.Second)
 		w.turn()
 	}
 }
@@ -297,19 +349,23 @@ func (w *world) completed(id int) func() bool {
 	return func() bool { return w.job(id).State == "COMPLETED" }
 }
 
-// describe says where everything is, for failures.
-func (w *world) describe() string {
+// describe says where everything is, for failures, when it is printed.
+func (w *world) describe() fmt.Stringer { return description{w} }
+
+type description struct{ w *world }
+
+func (d description) String() string {
+	w := d.w
 	var b strings.Builder
-	nodes, _ := w.ctld.Nodes(w.ctx)
-	for _, n := range nodes {
+	for _, n := range w.ctld.PeekNodes() {
 		fmt.Fprintln(&b, "node", n.Name, n.State, n.Addr, n.Reason)
 	}
 	for id := 1; ; id++ {
-		jobs, _ := w.ctld.Jobs(w.ctx, id)
-		if len(jobs) == 0 {
+		j := w.job(id)
+		if j.ID == 0 {
 			break
 		}
-		fmt.Fprintln(&b, "job", id, jobs[0].State, jobs[0].Nodes, jobs[0].Reason, jobs[0].Comment, "start", jobs[0].StartTime.Format("15:04:05"))
+		fmt.Fprintln(&b, "job", id, j.State, j.Nodes, j.Reason, j.Comment, "start", j.StartTime.Format("15:04:05"))
 	}
 	for _, l := range w.c.ordered() {
 		fmt.Fprintf(&b, "launch %+v parked %v refused %v\n", l.Launch, l.parked, l.refused)
@@ -320,8 +376,10 @@ func (w *world) describe() string {
 	for _, i := range w.c.instances {
 		fmt.Fprintf(&b, "on record %s %s gen %d %s %s\n", i.ID, i.Node, i.Generation, i.State, i.EndCause)
 	}
-	for _, i := range append(w.east.live(), w.west.live()...) {
-		fmt.Fprintf(&b, "live %s %s gen %d\n", i.ID, i.Node, i.Generation)
+	for _, m := range w.stands {
+		for _, i := range there(m) {
+			fmt.Fprintf(&b, "there %s %s gen %d %s\n", i.ID, i.Node, i.Generation, i.State)
+		}
 	}
 	return b.String() + w.now.Format("now 15:04:05")
 }

@@ -64,6 +64,17 @@ func (tx *Tx) carry(i Instance) error {
 	return err
 }
 
+// Uncarry records that an instance no longer carries a node of a launch, which
+// may get another then, with another address. An instance that carries none of
+// the launch's nodes is passed over.
+func (tx *Tx) Uncarry(launch, instance string) error {
+	if _, err := tx.exec(`UPDATE launch_nodes SET instance_id = '', addressed = 0
+		WHERE launch = (SELECT seq FROM launches WHERE id = ?) AND instance_id = ? AND instance_id <> ''`, launch, instance); err != nil {
+		return tx.fail("take instance %s off launch %s: %w", instance, launch, err)
+	}
+	return nil
+}
+
 // SetReady records when the instances' nodes registered. The first time is
 // kept. Ids not on record are passed over, as in SetTerminating and SetEnded.
 func (tx *Tx) SetReady(provider string, ids []string, at time.Time) error {
@@ -96,6 +107,14 @@ func (tx *Tx) setInstances(to, provider string, ids []string, query string, args
 		return tx.fail("set %d instances of %s to %s: %w", len(ids), provider, to, err)
 	}
 	return nil
+}
+
+// Revive records that instances on record as ended are there after all, such as
+// ones that a cloud's listing left out for minutes: they are live again, and
+// when and why they ended is forgotten.
+func (tx *Tx) Revive(provider string, ids []string) error {
+	return tx.setInstances("live again", provider, ids, `UPDATE instances SET state = 'live', ended_at = 0, end_cause = ''
+		WHERE provider = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state = 'ended'`)
 }
 
 // SetConsole keeps the boot output of an instance on record.

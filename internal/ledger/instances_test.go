@@ -124,6 +124,17 @@ func TestInstancesAreLinkedToTheirLaunchNodes(t *testing.T) {
 	require.Equal(t, []string{"i-1", "i-8", "i-7"}, linked(), "nor does one that is on record as ended")
 }
 
+func TestInstanceThatIsThereAfterAllIsLiveAgain(t *testing.T) {
+	l := fresh(t)
+	addInstances(t, l, Instance{Provider: "east", ID: "i-1", State: Live, CreatedAt: noon}, Instance{Provider: "east", ID: "i-2", State: Terminating, CreatedAt: noon, EndCause: "idle"})
+	update(t, l, func(tx *Tx) error { return tx.SetEnded("east", []string{"i-1"}, noon.Add(time.Minute), "not listed") })
+	update(t, l, func(tx *Tx) error { return tx.Revive("east", []string{"i-1", "i-2", "i-3"}) })
+	require.Equal(t, Instance{Provider: "east", ID: "i-1", State: Live, CreatedAt: noon}, record(t, l, "i-1"))
+	require.Equal(t, Terminating, record(t, l, "i-2").State, "only what has ended")
+	update(t, l, func(tx *Tx) error { return tx.SetEnded("east", []string{"i-1"}, noon.Add(time.Hour), "gone") })
+	require.Equal(t, noon.Add(time.Hour), record(t, l, "i-1").EndedAt)
+}
+
 func TestSetReadyKeepsTheFirstTime(t *testing.T) {
 	l := fresh(t)
 	addInstances(t, l, Instance{Provider: "east", ID: "i-1", State: Live}, Instance{Provider: "east", ID: "i-2", State: Ended})

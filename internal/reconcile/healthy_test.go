@@ -116,7 +116,14 @@ func TestOldInstanceThatIsSlowToEndDoesNotTouchTheNew(t *testing.T) {
 			older.State, newer.Generation = state, 2
 			record := []ledger.Instance{onRecord("i-1", "n1", time.Hour), onRecord("i-2", "n1", 10*time.Minute)}
 			record[0].State = ledger.Terminating
-			passes(t, look([]cloud.Instance{older, newer}, record, node("n1", "ALLOCATED", "CLOUD")))
+			settled := reconcile.Decide(look([]cloud.Instance{older, newer}, record, node("n1", "ALLOCATED", "CLOUD")))
+			require.Empty(t, settled.Terminate)
+			require.Empty(t, settled.Bare)
+			if state == cloud.ShuttingDown {
+				require.Equal(t, "i-1", settled.Lost[0].Instance.ID, "what is on its way is settled when the cloud says so")
+			} else {
+				require.Empty(t, settled.Lost)
+			}
 			in := look([]cloud.Instance{older, newer}, record[1:], node("n1", "ALLOCATED", "CLOUD")) // the ledger took i-1 for ended
 			if state == cloud.ShuttingDown {
 				passes(t, in)
@@ -134,6 +141,7 @@ func TestOldInstanceThatIsSlowToEndDoesNotTouchTheNew(t *testing.T) {
 func TestOddItemsAreReportedAndTheRestIsDone(t *testing.T) {
 	nameless, untagged, strange := inCloud("", "n1", time.Hour), inCloud("i-2", "", time.Hour), inCloud("i-3", "n3", time.Hour)
 	strange.State = "hibernated"
+	untagged.Token = ""
 	in := look([]cloud.Instance{nameless, untagged, strange, {}, inCloud("i-4", "n4", time.Hour), inCloud("i-4", "n4", time.Hour)},
 		[]ledger.Instance{onRecord("i-3", "n3", time.Hour)},
 		node("n1", off...), node("n3", "ALLOCATED", "CLOUD", "NOT_RESPONDING"), node("n4", off...))
@@ -146,7 +154,7 @@ func TestOddItemsAreReportedAndTheRestIsDone(t *testing.T) {
 	for _, o := range p.Odd {
 		why[o.Instance.ID] = o.Why
 	}
-	require.Equal(t, map[string]string{"": "it has no id", "i-2": "it carries the cluster's tag and no node's", "i-3": `its state "hibernated" is not known`}, why)
+	require.Equal(t, map[string]string{"": "it has no id", "i-2": "it carries the cluster's tag, no node's and no create call's", "i-3": `its state "hibernated" is not known`}, why)
 }
 
 func TestInstanceListedTwiceIsAdoptedOnce(t *testing.T) {

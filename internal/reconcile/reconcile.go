@@ -8,6 +8,11 @@
 // new ones have a grace, everything is looked at twice, terminations per pass
 // are capped, nothing is terminated while its node has a job, and what cannot
 // be understood is only reported.
+//
+// What an instance's record says of it goes before its tags, and its node's
+// state in Slurm before both. Nodes that somebody drained, reserved or set down
+// are theirs (Theirs): they keep state and reason, and as long as Slurm has not
+// powered them down they keep their instances, also stopped ones.
 package reconcile
 
 import (
@@ -53,16 +58,20 @@ type Orphan struct {
 	Why      string
 }
 
-// Lost is an instance on record that the cloud no longer has.
+// Lost is an instance on record that the cloud no longer has, or one that is
+// off and whose node Slurm still counts on.
 type Lost struct {
-	Instance ledger.Instance
-	EndedAt  time.Time
-	Why      string
+	Instance  ledger.Instance
+	EndedAt   time.Time // zero: it is off
+	Why       string
+	Reclaimed bool // the cloud took it back
+	// Off: it is stopped or hibernated. It is not settled: it goes as an orphan.
+	Off bool
 }
 
 // Odd is an item of a cloud's listing that cannot be understood, such as an
-// instance without the tags that every create call of midair's carries. Nothing
-// is done about it: whose it is is not known.
+// instance without the tags that every create call of midair's carries, or one
+// that works for a node it should not have. Nothing is done about it.
 type Odd struct {
 	Provider string
 	Instance cloud.Instance
@@ -71,8 +80,9 @@ type Odd struct {
 
 // Bare is a node that Slurm believes to be up and that has no instance.
 type Bare struct {
-	Node string
-	Why  string
+	Node      string
+	Why       string
+	Reclaimed bool // the cloud took its instance back
 }
 
 // Plan is what to do.
@@ -93,6 +103,8 @@ type Plan struct {
 type Adoptee struct {
 	Provider string
 	Instance cloud.Instance
+	// Up: its node has registered before; nothing waits for it to boot.
+	Up bool
 }
 
 // Empty reports whether there is nothing to do. Odd items are nothing to do.
@@ -103,9 +115,13 @@ func (p Plan) Empty() bool {
 // Decide compares. It leaves the nodes and instances of launches in progress
 // alone, with one exception: an instance that the cloud says has ended is lost.
 func Decide(in Input) Plan {
-	d := decision{Input: in, plan: Plan{Seen: map[string]time.Time{}}, onRecord: map[string]ledger.Instance{}, covered: map[string]bool{}}
+	d := decision{Input: in, plan: Plan{Seen: map[string]time.Time{}}, onRecord: make(map[key]ledger.Instance, len(in.Instances)),
+		carried: make(map[string]bool, len(in.Instances)), listed: make(map[key]cloud.Instance, len(in.Instances)), covered: make(map[string]bool, len(in.Instances))}
 	for _, i := range in.Instances {
-		d.onRecord[i.Provider+" "+i.ID] = i
+		d.onRecord[key{i.Provider, i.ID}] = i
+		if i.State == ledger.Live {
+			d.carried[i.Node] = true
+		}
 	}
 	d.instances()
 	d.lost()
@@ -117,8 +133,11 @@ func Decide(in Input) Plan {
 type decision struct {
 	Input
 	plan     Plan
-	onRecord map[string]ledger.Instance
-	covered  map[string]bool // nodes with an instance, known or adopted
+	onRecord map[key]ledger.Instance
+	carried  map[string]bool        // nodes with a live instance on record
+	listed   map[key]cloud.Instance // what the clouds say, by instance
+	covered  map[string]bool        // nodes with an instance, known or adopted
+	byAddr   map[string]string      // nodes that are up; nil: not looked at yet
 }
 
 // twice reports whether a finding was made in an earlier pass too, and

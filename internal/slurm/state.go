@@ -94,6 +94,13 @@ func (s StateSet) Down() bool { return s.any("DOWN") }
 // jobs still run on it.
 func (s StateSet) Drained() bool { return s.any("DRAIN", "DRAINED", "DRAINING") }
 
+// Maintained reports whether the node is in a maintenance reservation that has
+// begun.
+func (s StateSet) Maintained() bool { return s.any("MAINTENANCE", "MAINT") }
+
+// Reserved reports whether the node is in another reservation that has begun.
+func (s StateSet) Reserved() bool { return s.any("RESERVED", "RES") }
+
 // Allocated reports whether the node has jobs: running, configuring or
 // completing.
 func (s StateSet) Allocated() bool { return s.any("ALLOCATED", "MIXED", "COMPLETING") }

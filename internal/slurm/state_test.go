@@ -79,3 +79,13 @@ func TestNothingIsKnownOfTheNilState(t *testing.T) {
 	require.True(t, ParseStates("IDLE+CLOUD").Has("CLOUD", "IDLE"))
 	require.False(t, ParseStates("IDLE+CLOUD").Has("CLOUD", "DOWN"))
 }
+
+func TestNodesInReservations(t *testing.T) {
+	for text, want := range map[string][2]bool{ // maintained, reserved
+		"IDLE+CLOUD+MAINTENANCE": {true, false}, "idle$": {true, false}, "MAINT": {true, false}, "DOWN$+DRAIN": {true, false},
+		"IDLE+CLOUD+RESERVED": {false, true}, "IDLE+RES": {false, true}, "RESERVED+MAINTENANCE": {true, true}, "IDLE+CLOUD": {},
+	} {
+		s := ParseStates(text)
+		require.Equal(t, want, [2]bool{s.Maintained(), s.Reserved()}, text)
+	}
+}

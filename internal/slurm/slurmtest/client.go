@@ -84,6 +84,39 @@ func (c *Ctld) Calls(op Op) []Call {
 	return calls
 }
 
+// PeekNodes gives nodes as Nodes does, and is no call: nothing fails or is noted.
+func (c *Ctld) PeekNodes(names ...string) (list []slurm.Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.show(names)
+}
+
+// PeekJob gives a job, or a zero one, and is no call.
+func (c *Ctld) PeekJob(id int) slurm.Job {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if j := c.jobs[id]; j != nil {
+		return c.record(j)
+	}
+	return slurm.Job{}
+}
+
+// ForgetCalls empties what Calls gives.
+func (c *Ctld) ForgetCalls() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = nil
+}
+
+func (c *Ctld) show(names []string) (list []slurm.Node) {
+	for _, name := range c.order {
+		if n := c.nodes[name]; len(names) == 0 || slices.Contains(names, name) {
+			list = append(list, slurm.Node{Name: n.name, Addr: n.addr, HostName: n.host, State: n.states(), Reason: n.reason, Comment: n.comment, BootTime: n.boot})
+		}
+	}
+	return list
+}
+
 // do makes one call, with the lock held.
 func (c *Ctld) do(call Call, fn func() error) error {
 	c.mu.Lock()
@@ -118,14 +151,7 @@ func (c *Ctld) Version(context.Context) (v slurm.Version, err error) {
 
 // Nodes implements slurm.Client.
 func (c *Ctld) Nodes(_ context.Context, names ...string) (list []slurm.Node, err error) {
-	err = c.do(Call{Op: Nodes, Nodes: names}, func() error {
-		for _, name := range c.order {
-			if n := c.nodes[name]; len(names) == 0 || slices.Contains(names, name) {
-				list = append(list, slurm.Node{Name: n.name, Addr: n.addr, HostName: n.host, State: n.states(), Reason: n.reason, Comment: n.comment, BootTime: n.boot})
-			}
-		}
-		return nil
-	})
+	err = c.do(Call{Op: Nodes, Nodes: names}, func() error { list = c.show(names); return nil })
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,8 @@
 // name is refused and the others updated, and that a reason set alone is
 // dropped unless the node is down or drained.
 //
-// It does not imitate priorities, partitions, time limits, reservations,
+// It does not imitate priorities, partitions, time limits, reservations but for
+// maintenance,
 // several jobs on one node, rate limits, or the time anything takes: a change
 // takes effect at once, and what slurmctld does by itself is done in Tick.
 package slurmtest
@@ -60,6 +61,7 @@ type node struct {
 	asked            bool      // ResumeProgram or SuspendProgram has been run for this phase
 	downWhenIdle     bool      // POWER_DOWN
 	down, drained    bool
+	maintained       bool      // MAINTENANCE
 	gone             time.Time // its slurmd does not answer since; zero: it does
 	reason, comment  string
 	boot             time.Time
@@ -132,6 +134,15 @@ func (c *Ctld) Cancel(id int) {
 	defer c.mu.Unlock()
 	if j := c.jobs[id]; j != nil && !ended(j.state) {
 		c.end(j, "CANCELLED")
+	}
+}
+
+// Maintain begins or ends a maintenance reservation of a node.
+func (c *Ctld) Maintain(name string, on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.nodes[name]; n != nil {
+		n.maintained = on
 	}
 }
 
@@ -266,7 +277,7 @@ func (n *node) states() slurm.StateSet {
 		s["POWERING_DOWN"] = true
 	case up:
 	}
-	for flag, in := range map[string]bool{"POWER_DOWN": n.downWhenIdle, "DRAIN": n.drained, "NOT_RESPONDING": !n.gone.IsZero()} {
+	for flag, in := range map[string]bool{"POWER_DOWN": n.downWhenIdle, "DRAIN": n.drained, "MAINTENANCE": n.maintained, "NOT_RESPONDING": !n.gone.IsZero()} {
 		if in {
 			s[flag] = true
 		}

@@ -223,3 +223,36 @@ func TestBrokenCallsCannotReachSlurmctldAndMayHaveTakenEffect(t *testing.T) {
 	c.node("n1")
 	require.Len(t, c.Calls(slurmtest.UpdateNodes), 2)
 }
+
+func TestMaintainedNodeIsNotChosenAndNotSuspended(t *testing.T) {
+	c := start(t)
+	c.set("power_up", "n1")
+	c.Tick()
+	c.boot("n1")
+	c.Maintain("n1", true)
+	c.after(time.Minute)
+	require.Equal(t, "IDLE+CLOUD+MAINTENANCE", c.node("n1").State.String())
+	id := c.Submit(slurmtest.Job{Nodes: 1, On: []string{"n1"}})
+	c.Tick()
+	require.Equal(t, "PENDING", c.job(id).State)
+	c.Maintain("n1", false)
+	c.Tick()
+	require.Equal(t, "ALLOCATED+CLOUD", c.node("n1").State.String())
+}
+
+func TestPeekingIsNoCall(t *testing.T) {
+	c := start(t)
+	id := c.Submit(slurmtest.Job{Nodes: 1, On: []string{"n1"}})
+	c.Break(slurmtest.Nodes, 1, false)
+	c.Break(slurmtest.Jobs, 1, false)
+	require.Len(t, c.PeekNodes(), 3)
+	require.Equal(t, "n2", c.PeekNodes("n2")[0].Name)
+	require.Equal(t, id, c.PeekJob(id).ID)
+	require.Zero(t, c.PeekJob(99).ID)
+	require.Empty(t, c.Calls(slurmtest.Nodes))
+	_, err := c.Nodes(context.Background())
+	require.Error(t, err, "the fault is still there")
+	require.Len(t, c.Calls(slurmtest.Nodes), 1)
+	c.ForgetCalls()
+	require.Empty(t, c.Calls(slurmtest.Nodes))
+}

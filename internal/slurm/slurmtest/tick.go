@@ -72,7 +72,7 @@ func (c *Ctld) endJobs(now time.Time) {
 }
 
 func (n *node) usable() bool {
-	return n.job == 0 && !n.down && !n.drained && !n.downWhenIdle && n.phase != poweringDown && n.gone.IsZero()
+	return n.job == 0 && !n.down && !n.drained && !n.maintained && !n.downWhenIdle && n.phase != poweringDown && n.gone.IsZero()
 }
 
 // schedule allocates nodes: those that are up or coming first.
@@ -122,7 +122,7 @@ func (c *Ctld) startJobs(now time.Time) {
 func (c *Ctld) idle(now time.Time) {
 	for _, name := range c.order {
 		n := c.nodes[name]
-		if c.o.SuspendTime > 0 && n.phase == up && n.job == 0 && now.Sub(n.since) >= c.o.SuspendTime {
+		if c.o.SuspendTime > 0 && n.phase == up && n.job == 0 && !n.maintained && now.Sub(n.since) >= c.o.SuspendTime {
 			c.powerDown(n)
 		}
 	}
