@@ -145,6 +145,27 @@ func (l *Ledger) Instances(ctx context.Context, since time.Time) ([]Instance, er
 		SELECT seq FROM instances WHERE state = 'ended' AND ended_at >= ?) ORDER BY created_at, seq`, nanos(since))
 }
 
+// KnownInstances tells which of a provider's instances are on record.
+func (l *Ledger) KnownInstances(ctx context.Context, provider string, ids []string) (map[string]bool, error) {
+	known := map[string]bool{}
+	err := l.read(ctx, "instances of "+provider, func(q querier) error {
+		arg, err := list(ids)
+		if err != nil {
+			return err
+		}
+		found, err := collect(ctx, q, func(s *string) []any { return []any{s} },
+			`SELECT id FROM instances WHERE provider = ? AND id IN (SELECT value FROM json_each(?))`, provider, arg)
+		for _, id := range found {
+			known[id] = true
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return known, nil
+}
+
 // InstancesOfNode gives all instances that ever carried a node, newest first.
 func (l *Ledger) InstancesOfNode(ctx context.Context, node string) ([]Instance, error) {
 	return l.instances(ctx, "instances of node "+node, selectInstances+`WHERE node = ? ORDER BY created_at DESC, seq DESC`, node)
