@@ -12,7 +12,7 @@ export CGO_ENABLED := 0
 
 # What the demo and the tests run: Slurm itself, its database, and the peers
 # that the benchmarks measure against.
-APT := slurmctld slurmd slurmdbd slurm-client munge mariadb-server iproute2 util-linux lua5.1 python3-boto3
+APT := slurmctld slurmd slurmdbd slurm-client munge mariadb-server iproute2 util-linux lua5.1 python3-boto3 curl nftables shellcheck
 
 .PHONY: all deps build demo test test-unit slurm-root test-slurm-root bench soak lint fuzz clean
 

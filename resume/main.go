@@ -1,4 +1,6 @@
 // Command midair-resume is Slurm's ResumeProgram: records the request and returns in milliseconds.
+//
+//go:debug containermaxprocs=0
 package main
 
 import (

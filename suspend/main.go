@@ -1,4 +1,6 @@
 // Command midair-suspend is Slurm's SuspendProgram: records the request and returns in milliseconds.
+//
+//go:debug containermaxprocs=0
 package main
 
 import (

@@ -152,7 +152,7 @@ func launchChild(ctx context.Context, text string) error {
 	}
 	cfg, err := config.Parse("bench.yaml", fmt.Appendf(nil, `cluster: bench
 ledger: sqlite://%s/ledger.db
-providers: {east: {kind: aws, region: us-east-1, endpoint: "%s", credentials_file: %s, launch_template: midair}}
+providers: {east: {kind: aws, region: us-east-1, endpoint: "%s", credentials_file: %s, launch_template: midair, subnets: {us-east-1a: subnet-0a1b2c3d4e5f6000a, us-east-1b: subnet-0a1b2c3d4e5f6000b, us-east-1c: subnet-0a1b2c3d4e5f6000c}}}
 pools:
   - {name: spot, nodes: "n[0001-%04d]", provider: east, node: {cpus: 2, memory: 3G}, offerings: [{types: [c7i.large, m7i.large], zones: [us-east-1a, us-east-1b, us-east-1c], markets: [spot]}]}
 tiers: [{name: p2, qos: [p2], partitions: [spot]}]

@@ -39,8 +39,8 @@ hooks: {xyzzy: 1}
 retry: {xyzzy: 1}
 capacity_memory: {xyzzy: 1}
 reconcile: {xyzzy: 1}
-providers: {here: {kind: local, xyzzy: 1, types: {t: {xyzzy: 1}}}}
-pools: [{xyzzy: 1, node: {xyzzy: 1}, offerings: [{xyzzy: 1}]}]
+providers: {here: {kind: local, xyzzy: 1, types: {t: {xyzzy: 1}}}, east: {kind: aws, region: us-east-1, launch_template: t, xyzzy: 1, reservations: [{xyzzy: 1}]}}
+pools: [{xyzzy: 1, node: {xyzzy: 1}, offerings: [{xyzzy: 1}]}, {provider: east, aws: {xyzzy: 1}}]
 tiers: [{xyzzy: 1}]
 `
 	_, err := config.Parse("wrong.yaml", []byte(wrong))

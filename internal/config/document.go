@@ -19,6 +19,7 @@ type document struct {
 	path     string
 	problems Problems
 	warnings Problems
+	reserved []place // the reservations of all providers, in file order
 }
 
 // place is a value in the document and the key that leads to it. Its node is
@@ -50,6 +51,17 @@ func (p place) peek(name string) place {
 		}
 	}
 	return place{}
+}
+
+// element finds an element of a list by its text; the list itself if there is
+// none.
+func (p place) element(text string) place {
+	items := resolve(p.node).Content
+	i := slices.IndexFunc(items, func(n *yaml.Node) bool { return resolve(n).Value == text })
+	if i < 0 {
+		return p
+	}
+	return p.index(i, items[i])
 }
 
 // entry is one key of a mapping.
@@ -161,17 +173,30 @@ func (d *document) entries(at place) ([]entry, bool) {
 	return list, true
 }
 
-// object reads a mapping with a fixed set of keys. Keys in later are those of
-// later versions of midair.
-func (d *document) object(at place, allowed, later []string) (object, bool) {
+// refusal is a set of keys that are known but wrong in their place, and why.
+type refusal struct {
+	keys []string
+	why  string
+}
+
+// later refuses keys of later versions of midair.
+func later(keys ...string) refusal {
+	return refusal{keys, "not supported by this version of midair; remove it"}
+}
+
+// object reads a mapping with a fixed set of keys.
+func (d *document) object(at place, allowed []string, refused ...refusal) (object, bool) {
 	o := object{at: at, fields: map[string]place{}}
 	list, ok := d.entries(at)
 	for _, e := range list {
+		i := slices.IndexFunc(refused, func(r refusal) bool { return slices.Contains(r.keys, e.name) })
 		switch {
 		case slices.Contains(allowed, e.name):
 			o.fields[e.name] = e.at
-		case slices.Contains(later, e.name):
-			d.problem(e.key, "not supported by this version of midair; remove it")
+		case isSecret(e.name):
+			d.problem(e.key, secretRefused)
+		case i >= 0:
+			d.problem(e.key, "%s", refused[i].why)
 		default:
 			d.problem(e.key, "unknown key;%s allowed: %s", didYouMean(e.name, allowed), strings.Join(allowed, ", "))
 		}

@@ -65,7 +65,7 @@ func Parse(path string, data []byte) (*Config, error) {
 
 func (d *document) config(at place, c *Config) {
 	o, ok := d.object(at, []string{"cluster", "ledger", "hook_log", "slurm", "hooks", "providers", "pools", "tiers",
-		"retry", "capacity_memory", "reconcile"}, []string{"budgets"})
+		"retry", "capacity_memory", "reconcile"}, later("budgets"))
 	if !ok {
 		return
 	}
@@ -88,7 +88,7 @@ func (d *document) slurm(at place, s *Slurm) {
 	if !at.given() {
 		return
 	}
-	if o, ok := d.object(at, []string{"bin_dir", "conf"}, nil); ok {
+	if o, ok := d.object(at, []string{"bin_dir", "conf"}); ok {
 		optional(d, o, "bin_dir", &s.BinDir, parsePath)
 		optional(d, o, "conf", &s.Conf, parsePath)
 	}
@@ -99,7 +99,7 @@ func (d *document) hooks(at place, h *Hooks) {
 	if !at.given() {
 		return
 	}
-	if o, ok := d.object(at, []string{"prolog_slurmctld", "epilog_slurmctld", "wait_limit"}, nil); ok {
+	if o, ok := d.object(at, []string{"prolog_slurmctld", "epilog_slurmctld", "wait_limit"}); ok {
 		optional(d, o, "prolog_slurmctld", &h.PrologSlurmctld, parsePath)
 		optional(d, o, "epilog_slurmctld", &h.EpilogSlurmctld, parsePath)
 		optional(d, o, "wait_limit", &h.WaitLimit, parseDuration)
@@ -111,7 +111,7 @@ func (d *document) retry(at place, r *Retry) {
 	if !at.given() {
 		return
 	}
-	if o, ok := d.object(at, []string{"first", "max", "rounds"}, nil); ok {
+	if o, ok := d.object(at, []string{"first", "max", "rounds"}); ok {
 		optional(d, o, "first", &r.First, atLeast(time.Millisecond))
 		optional(d, o, "max", &r.Max, atLeast(time.Millisecond))
 		optional(d, o, "rounds", &r.Rounds, number(1, 1000))
@@ -120,13 +120,14 @@ func (d *document) retry(at place, r *Retry) {
 }
 
 func (d *document) memory(at place, m *Memory) {
-	*m = Memory{First: time.Minute, Max: 30 * time.Minute}
+	*m = Memory{First: time.Minute, Max: 30 * time.Minute, InitFailures: 3}
 	if !at.given() {
 		return
 	}
-	if o, ok := d.object(at, []string{"first", "max"}, nil); ok {
+	if o, ok := d.object(at, []string{"first", "max", "init_failures"}); ok {
 		optional(d, o, "first", &m.First, atLeast(time.Second))
 		optional(d, o, "max", &m.Max, atLeast(time.Second))
+		optional(d, o, "init_failures", &m.InitFailures, number(1, 1000))
 		d.ordered(o, m.First, m.Max)
 	}
 }
@@ -142,7 +143,7 @@ func (d *document) reconcile(at place, r *Reconcile) {
 	if !at.given() {
 		return
 	}
-	if o, ok := d.object(at, []string{"every", "grace", "max_terminations"}, nil); ok {
+	if o, ok := d.object(at, []string{"every", "grace", "max_terminations"}); ok {
 		optional(d, o, "every", &r.Every, atLeast(100*time.Millisecond))
 		optional(d, o, "grace", &r.Grace, parseDuration)
 		optional(d, o, "max_terminations", &r.MaxTerminations, number(1, maxNodes))
@@ -178,6 +179,11 @@ func scalar[T any](d *document, at place, into *T, read func(string) (T, error))
 		return false
 	}
 	v, err := read(text)
+	var secret hidden
+	if errors.As(err, &secret) {
+		d.problem(at, "%v", secret)
+		return false
+	}
 	if err != nil {
 		d.problem(at, "%q: %v", shorten(text), err)
 		return false

@@ -41,13 +41,65 @@ func TestEveryKeyOfTheFileArrives(t *testing.T) {
 	require.Equal(t, 50, p.Weight)
 	require.Equal(t, []time.Duration{5 * time.Minute, time.Hour, 90 * time.Second}, []time.Duration{p.SuspendTime, p.ResumeTimeout, p.SuspendTimeout})
 	require.Equal(t, []config.Tier{
-		{Name: "p0", QOS: []string{"p0"}, Partitions: []string{"onprem"}},
-		{Name: "p1", QOS: []string{"p1", "urgent"}, Partitions: []string{"onprem", "a100-od"}},
-		{Name: "p2", QOS: []string{"p2"}, Partitions: []string{"onprem", "a100-spot"}},
+		{Name: "p0", QOS: []string{"p0"}, Partitions: []string{"onprem"}, WhenOutOfStock: config.Fallback, DeadlineMargin: 15 * time.Minute},
+		{Name: "p1", QOS: []string{"p1", "urgent"}, Partitions: []string{"onprem", "a100-od"}, WhenOutOfStock: config.Fallback, DeadlineMargin: 15 * time.Minute},
+		{Name: "p2", QOS: []string{"p2"}, Partitions: []string{"onprem", "a100-spot"}, WhenOutOfStock: config.Fallback, DeadlineMargin: 15 * time.Minute},
 	}, c.Tiers)
 	require.Equal(t, config.Retry{First: 2 * time.Second, Max: 5 * time.Minute, Rounds: 3}, c.Retry)
-	require.Equal(t, config.Memory{First: 90 * time.Second, Max: time.Hour}, c.Memory)
+	require.Equal(t, config.Memory{First: 90 * time.Second, Max: time.Hour, InitFailures: 3}, c.Memory)
 	require.Equal(t, config.Reconcile{Every: time.Minute, Grace: 24 * time.Hour, MaxTerminations: 5}, c.Reconcile)
+}
+
+func TestEveryKeyAboutAWSArrives(t *testing.T) {
+	c, err := config.Load("testdata/aws.yaml")
+	require.NoError(t, err)
+	require.Empty(t, c.Warnings)
+	require.Equal(t, []config.Provider{
+		{Name: "east", Kind: "aws", AWS: config.AWS{
+			Region: "us-east-1", Endpoint: "https://api.example.com", Profile: "midair", CredentialsFile: "/etc/midair/aws-credentials",
+			LaunchTemplate: "midair-gpu:$Latest",
+			Subnets: map[string][]string{
+				"us-east-1a":       {"subnet-0a1b2c3d4e5f6000a"},
+				"us-east-1b":       {"subnet-0a1b2c3d4e5f6000b", "subnet-0a1b2c3d"},
+				"us-east-1-bos-1a": {"subnet-0a1b2c3d4e5f6000d"},
+			},
+			SpotAllocation: "capacity-optimized",
+			PriceFile:      "/etc/midair/prices.json",
+			Reservations: []config.Reservation{
+				{ID: "cr-0a1b2c3d4e5f60001", Type: "p5.48xlarge", Zone: "us-east-1a"},
+				{ID: "cr-0a1b2c3d4e5f60002", Type: "p5.48xlarge", Zone: "us-east-1b", Block: true},
+			},
+		}},
+		{Name: "north", Kind: "aws", AWS: config.AWS{Region: "eu-north-1", SpotAllocation: "price-capacity-optimized"}},
+	}, c.Providers)
+	p := c.Pools[0]
+	require.Equal(t, config.PlaceGroup, p.Placement)
+	require.Equal(t, map[string]float64{"us-east-1a": 0.8}, p.Locality)
+	require.Equal(t, map[string]float64{"p5e.48xlarge": 0.95, "p5.48xlarge": 1}, p.Interconnect)
+	require.Equal(t, config.PoolAWS{LaunchTemplate: "lt-0a1b2c3d4e5f60001:3"}, p.AWS)
+	require.Equal(t, config.PlaceAny, c.Pools[1].Placement)
+	require.Equal(t, []config.Tier{
+		{Name: "p0", QOS: []string{"p0"}, Partitions: []string{"onprem"}, WhenOutOfStock: config.Fallback, DeadlineMargin: 15 * time.Minute},
+		{Name: "p1", QOS: []string{"p1"}, Partitions: []string{"onprem", "p5"}, Markets: []cloud.Market{cloud.Reserved, cloud.OnDemand},
+			WhenOutOfStock: config.Pause, DeadlineMargin: 15 * time.Minute},
+		{Name: "p2", QOS: []string{"p2"}, Partitions: []string{"onprem", "p5", "l40s"}, Markets: []cloud.Market{cloud.Spot, cloud.OnDemand},
+			WhenOutOfStock: config.Fallback, FallbackAfter: 15 * time.Minute, DeadlineMargin: 15 * time.Minute},
+		{Name: "p3", QOS: []string{"p3"}, Partitions: []string{"p5"}, Markets: []cloud.Market{cloud.Spot, cloud.OnDemand},
+			WhenOutOfStock: config.Deadline, DeadlineMargin: 30 * time.Minute},
+	}, c.Tiers)
+	require.Equal(t, 5, c.Memory.InitFailures)
+}
+
+func TestASecretInTheFileIsRefusedAndNotShown(t *testing.T) {
+	for _, text := range []string{
+		"aws_secret_access_key: wJalrXUtnFEMI", "secret: wJalrXUtnFEMI", "AWS-Session-Token: wJalrXUtnFEMI", "SecretAccessKey: wJalrXUtnFEMI",
+		"endpoint: https://AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI@host", "profile: AKIAIOSFODNN7EXAMPLE",
+	} {
+		_, err := config.Parse("x.yaml", []byte("cluster: lab\nproviders: {east: {kind: aws, region: us-east-1, "+text+"}}\n"))
+		require.ErrorContains(t, err, "credentials", text)
+		require.NotContains(t, err.Error(), "wJalr", text)
+		require.NotContains(t, err.Error(), "AKIA", text)
+	}
 }
 
 func TestOfferingsExpandMarketThenZoneThenType(t *testing.T) {
@@ -86,9 +138,13 @@ func TestDefaultsAreFilledIn(t *testing.T) {
 	require.Equal(t, config.Local{Root: "/var/lib/midair/local", Network: "10.213.0.0/22", BootDelay: 2 * time.Second, Slurmd: "/usr/sbin/slurmd"}, l)
 	p := c.Pools[0]
 	require.Equal(t, 100, p.Weight)
+	require.Equal(t, config.PlaceZone, p.Placement)
+	require.Nil(t, p.Locality)
+	require.Nil(t, p.Interconnect)
+	require.Equal(t, []config.Tier{{Name: "p2", QOS: []string{"p2"}, Partitions: []string{"p"}, WhenOutOfStock: config.Fallback, DeadlineMargin: 15 * time.Minute}}, c.Tiers)
 	require.Equal(t, []time.Duration{10 * time.Minute, 10 * time.Minute, 2 * time.Minute}, []time.Duration{p.SuspendTime, p.ResumeTimeout, p.SuspendTimeout})
 	require.Equal(t, config.Retry{First: time.Second, Max: 10 * time.Minute, Rounds: 5}, c.Retry)
-	require.Equal(t, config.Memory{First: time.Minute, Max: 30 * time.Minute}, c.Memory)
+	require.Equal(t, config.Memory{First: time.Minute, Max: 30 * time.Minute, InitFailures: 3}, c.Memory)
 	require.Equal(t, config.Reconcile{Every: 30 * time.Second, Grace: 2 * time.Minute, MaxTerminations: 10}, c.Reconcile)
 }
 

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/midair-hpc/midair/internal/cloud"
 )
 
@@ -30,14 +28,18 @@ func (d *document) offerings(o object, p *Pool, provider *Provider) {
 	}
 	seen := map[cloud.Offering]int{}
 	for _, item := range items {
-		e, ok := d.object(item, []string{"types", "zones", "markets"}, nil)
+		e, ok := d.object(item, []string{"types", "zones", "markets"})
 		if !ok {
 			continue
 		}
 		types := words(d, e, "types", "write at least one instance type", parseWord)
 		zones := words(d, e, "zones", "write at least one zone", parseWord)
 		markets := words(d, e, "markets", "write at least one market", parseMarket)
-		d.checkSold(e.get("types"), types, markets, provider, p.Node)
+		if provider != nil && provider.Kind == kindAWS {
+			d.checkAWSEntry(e, types, zones, markets, provider)
+		} else {
+			d.checkSold(e.get("types"), types, markets, provider, p.Node)
+		}
 		if len(seen)+len(types)*len(zones)*len(markets) > maxOfferings {
 			d.problem(item, "more than %d offerings in one pool; list fewer types, zones or markets", maxOfferings)
 			return
@@ -69,11 +71,8 @@ func (d *document) checkSold(at place, types []string, markets []cloud.Market, p
 	for i, t := range provider.Local.Types {
 		sold[i] = t.Name
 	}
-	items := resolve(at.node).Content
 	for _, name := range types {
-		// words left out what is wrong, so the element is found by its text.
-		i := slices.IndexFunc(items, func(n *yaml.Node) bool { return resolve(n).Value == name })
-		element := at.index(i, items[i])
+		element := at.element(name)
 		j := slices.Index(sold, name)
 		if j < 0 {
 			d.problem(element, "%q: provider %s has no such type;%s defined: %s", name, provider.Name, didYouMean(name, sold), strings.Join(sold, ", "))

@@ -22,7 +22,7 @@ func (d *document) pools(at place, c *Config, providers []string) {
 	total := 0
 	for _, item := range items {
 		o, ok := d.object(item, []string{"name", "nodes", "provider", "node", "offerings", "weight",
-			"suspend_time", "resume_timeout", "suspend_timeout"}, []string{"images"})
+			"placement", "locality", "interconnect", "aws", "suspend_time", "resume_timeout", "suspend_timeout"}, later("images"))
 		if !ok {
 			continue
 		}
@@ -47,6 +47,7 @@ func (d *document) pools(at place, c *Config, providers []string) {
 		d.claim(o.get("nodes"), c, lines)
 	}
 	d.checkNetworks(at, c)
+	d.checkReservations(c)
 }
 
 func (d *document) nodes(o object, p *Pool) {
@@ -115,7 +116,7 @@ func (d *document) nodeSpec(o object, s *NodeSpec) {
 		d.missing(o, "node", "what each node promises to Slurm, such as {cpus: 96, memory: 1100G}")
 		return
 	}
-	n, ok := d.object(at, []string{"cpus", "memory", "gres", "features"}, nil)
+	n, ok := d.object(at, []string{"cpus", "memory", "gres", "features"})
 	if !ok {
 		return
 	}
@@ -142,6 +143,7 @@ func (d *document) poolProvider(o object, p *Pool, c *Config, providers []string
 		provider = nil
 	}
 	d.offerings(o, p, provider)
+	d.poolBuying(o, p, provider)
 }
 
 // checkNetworks warns where a provider cannot have all its pools' nodes up at

@@ -10,10 +10,17 @@ import (
 	"github.com/midair-hpc/midair/internal/cloud"
 )
 
-// Kinds of providers, and those of later versions of midair.
+// Kinds of providers, and the keys of each beside kind.
+const (
+	kindLocal = "local"
+	kindAWS   = "aws"
+)
+
 var (
-	kinds      = []string{"local"}
-	laterKinds = []string{"aws"}
+	kinds     = []string{kindLocal, kindAWS}
+	localKeys = []string{"root", "network", "boot_delay", "slurmd", "types"}
+	awsKeys   = []string{"region", "endpoint", "profile", "credentials_file", "launch_template", "subnets",
+		"spot_allocation", "price_file", "reservations"}
 )
 
 // providers reads the providers and gives every name in the file, also of
@@ -39,16 +46,26 @@ func (d *document) providers(at place, c *Config) []string {
 
 func (d *document) provider(e entry) (Provider, bool) {
 	p := Provider{Name: e.name}
+	keys, refused := append([]string{"kind"}, localKeys...), []refusal(nil)
 	// The kind decides which keys are right, so it is looked at first.
-	if kind := e.at.peek("kind"); kind.given() && slices.Contains(laterKinds, resolve(kind.node).Value) {
-		d.problem(kind, "%q: not supported by this version of midair; remove it", resolve(kind.node).Value)
-		return p, false
+	switch kind := e.at.peek("kind"); {
+	case kind.given() && resolve(kind.node).Value == kindLocal:
+		refused = []refusal{{awsKeys, "is for providers of kind aws; this one is of kind local, so remove it"}}
+	case kind.given() && resolve(kind.node).Value == kindAWS:
+		keys = append([]string{"kind"}, awsKeys...)
+		refused = []refusal{{localKeys, "is for providers of kind local; this one is of kind aws, so remove it"}}
+	default:
+		keys = append(keys, awsKeys...)
 	}
-	o, ok := d.object(e.at, []string{"kind", "root", "network", "boot_delay", "slurmd", "types"}, nil)
+	o, ok := d.object(e.at, keys, refused...)
 	if !ok || !required(d, o, "kind", &p.Kind, parseKind, "one of "+strings.Join(kinds, ", ")) {
 		return p, false
 	}
-	d.local(o, &p.Local)
+	if p.Kind == kindAWS {
+		d.aws(o, &p.AWS)
+	} else {
+		d.local(o, &p.Local)
+	}
 	return p, true
 }
 
@@ -85,7 +102,7 @@ func (d *document) local(o object, l *Local) {
 
 func (d *document) localType(e entry) LocalType {
 	t := LocalType{Name: e.name}
-	o, ok := d.object(e.at, []string{"cpus", "memory", "gpus", "prices"}, nil)
+	o, ok := d.object(e.at, []string{"cpus", "memory", "gpus", "prices"})
 	if !ok {
 		return t
 	}

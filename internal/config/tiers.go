@@ -18,7 +18,8 @@ func (d *document) tiers(at place, c *Config) {
 	}
 	lines := make([]int, 0, len(items))
 	for _, item := range items {
-		o, ok := d.object(item, []string{"name", "qos", "partitions"}, []string{"burst_after", "when_out_of_stock", "fallback_after"})
+		o, ok := d.object(item, []string{"name", "qos", "partitions", "markets", "when_out_of_stock", "fallback_after", "deadline_margin"},
+			later("burst_after"))
 		if !ok {
 			continue
 		}
@@ -41,6 +42,7 @@ func (d *document) tiers(at place, c *Config) {
 				d.warn(o.get("partitions"), "%q is no pool, so it is taken as a partition on the premises; did you mean the pool %q?", p, w)
 			}
 		}
+		d.tierBuying(o, &t, c)
 		c.Tiers = append(c.Tiers, t)
 		lines = append(lines, item.node.Line)
 		d.claimQOS(o.get("qos"), c, lines)

@@ -51,6 +51,7 @@ providers:
     endpoint: ` + simURL + `
     credentials_file: ` + simCredentials + `
     launch_template: midair
+    subnets: {us-east-1a: subnet-0a1b2c3d4e5f6000a, us-east-1b: subnet-0a1b2c3d4e5f6000b}
 pools:
   - name: gpu-od
     nodes: gpu-od-[1-4]

@@ -57,6 +57,9 @@ const (
 	afterSeconds = 6
 )
 
+// limit is when a story that does not go on is given up.
+const limit = 5 * time.Minute
+
 type story struct {
 	Options
 	sky   sky
@@ -83,6 +86,8 @@ func Run(ctx context.Context, o Options) error {
 	if s.sky, err = skyOf(o.Cloud); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the story takes about a minute and was not over after %s", limit))
+	defer cancel()
 	fmt.Fprintln(o.Out, "midair demo: a private Slurm on this machine, "+s.sky.intro())
 	s.say("starting munge, MariaDB, slurmdbd, slurmctld and two on-premises nodes")
 	c, err := testcluster.Start(ctx, testcluster.Options{Programs: o.Programs, Midair: s.sky.yaml()})
@@ -92,7 +97,7 @@ func Run(ctx context.Context, o Options) error {
 	defer c.Stop()
 	s.c = c
 	if err := s.tell(ctx); err != nil {
-		if ctx.Err() != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
 			return errors.New("demo interrupted; its cluster is gone and nothing is left")
 		}
 		return fmt.Errorf("%w\nlast log lines:\n%s", err, c.Logs(15))

@@ -23,6 +23,7 @@ providers:
     endpoint: http://127.0.0.1:4747
     credentials_file: /etc/midair/aws-credentials
     launch_template: midair
+    subnets: {us-east-1a: subnet-0a1b2c3d4e5f6000a, us-east-1b: subnet-0a1b2c3d4e5f6000b}
 pools:
   - name: od
     nodes: od-[1-8]

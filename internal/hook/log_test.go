@@ -67,44 +67,24 @@ func FuzzFindLogPath(f *testing.F) {
 	})
 }
 
-func TestProgramsOutputIsLoggedLineByLine(t *testing.T) {
-	long := strings.Repeat("x", maxLogLine)
-	for name, c := range map[string]struct{ writes, want []string }{
-		"lines":            {[]string{"a\nb\n"}, []string{"a", "b"}},
-		"in pieces":        {[]string{"a", "b", "\nc\n"}, []string{"ab", "c"}},
-		"no end":           {[]string{"a\nlast words"}, []string{"a", "last words"}},
-		"empty lines":      {[]string{"\n\n"}, []string{"", ""}},
-		"nothing":          {nil, nil},
-		"a line too long":  {[]string{long + "y\n"}, []string{long, "y"}},
-		"just long enough": {[]string{long[1:] + "\n"}, []string{long[1:]}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			l := &Lines{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: onlyMessage})), Program: "p"}
-			for _, w := range c.writes {
-				n, err := l.Write([]byte(w))
-				require.NoError(t, err)
-				require.Equal(t, len(w), n)
-			}
-			l.Flush()
-			l.Flush()
-			var want strings.Builder
-			for _, line := range c.want {
-				if line == "" || strings.Contains(line, " ") {
-					line = fmt.Sprintf("%q", line)
-				}
-				fmt.Fprintf(&want, "msg=%s\n", line)
-			}
-			require.Equal(t, want.String(), out.String())
-		})
-	}
-}
-
-func onlyMessage(_ []string, a slog.Attr) slog.Attr {
-	if a.Key != slog.MessageKey {
-		return slog.Attr{}
-	}
-	return a
+// What the power hooks log reads as what midair-slurmctld-hook logs.
+func FuzzLogLineIsAsSlogWritesIt(f *testing.F) {
+	f.Add("the request is lost", "gpu-[1-4]")
+	f.Add("", `a"b\c`)
+	f.Add("a=b", "tab\tand\nline")
+	f.Add("café", "\u2028\u00a0")
+	f.Add("\xff", "\ufffd")
+	f.Fuzz(func(t *testing.T, message, value string) {
+		if strings.Contains(message+value, "\x7f") {
+			return // which slog writes as it is
+		}
+		at := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.FixedZone("", 3600))
+		var want bytes.Buffer
+		r := slog.NewRecord(at, slog.LevelError, message, 0)
+		r.AddAttrs(slog.String("hook", "resume"), slog.String("nodes", value))
+		require.NoError(t, slog.NewTextHandler(&want, nil).Handle(t.Context(), r))
+		require.Equal(t, want.String(), string(logLine(at, levelError, message, "hook", "resume", "nodes", value)))
+	})
 }
 
 func TestSyslogGetsTheLineWithItsPriorityAndProgram(t *testing.T) {

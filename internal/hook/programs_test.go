@@ -2,11 +2,11 @@ package hook_test
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -149,12 +149,12 @@ func TestRequestIsRecordedWithoutAResumeFileThatCannotBeRead(t *testing.T) {
 	large := filepath.Join(dir, "large")
 	require.NoError(t, os.WriteFile(large, nil, 0o600))
 	require.NoError(t, os.Truncate(large, 33<<20))
-	// Small enough to be read, too large as JSON, which needs six bytes for each.
-	zeros := filepath.Join(dir, "zeros")
-	require.NoError(t, os.WriteFile(zeros, nil, 0o600))
-	require.NoError(t, os.Truncate(zeros, 12<<20))
+	empty := filepath.Join(dir, "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	pipe := filepath.Join(dir, "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
 	for path, says := range map[string]string{
-		filepath.Join(dir, "missing"): "no such file", dir: "is a directory", large: "larger than 32 MiB", zeros: "too large",
+		filepath.Join(dir, "missing"): "no such file", dir: "is a directory", large: "larger than 32 MiB", empty: "is empty", pipe: "is not a regular file",
 	} {
 		t.Run(says, func(t *testing.T) {
 			s := newSite(t)
@@ -281,16 +281,43 @@ func TestLogsFolderIsMade(t *testing.T) {
 	require.Contains(t, s.logged(t), "want one argument")
 }
 
-// The power hooks are called thousands of times: what sets itself up slowly
-// must not be linked into them.
+func TestBrokenPipeOnStandardErrorDoesNotEndAHook(t *testing.T) {
+	s := newSite(t)
+	dir, err := programs()
+	require.NoError(t, err)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer w.Close()
+	require.NoError(t, r.Close())
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "midair-resume"))
+	cmd.Env, cmd.Stderr = s.env(), w
+	require.Error(t, cmd.Run())
+	require.Equal(t, hook.ExitUsage, cmd.ProcessState.ExitCode())
+	require.Contains(t, s.logged(t), "want one argument", "the other logs are written to")
+}
+
+// The power hooks are called thousands of times: what is slow to start, or
+// makes the program larger and so slower to start, must not be linked into
+// them. Package spool's reading half may import it.
 func TestPowerHooksLinkNothingThatIsSlowToStart(t *testing.T) {
-	for _, program := range []string{"../../resume", "../../suspend"} {
-		out, err := exec.Command("go", "list", "-deps", program).Output()
+	dir, err := programs()
+	require.NoError(t, err)
+	for _, program := range []string{"midair-resume", "midair-suspend"} {
+		file, err := elf.Open(filepath.Join(dir, program))
 		require.NoError(t, err)
-		for _, pkg := range strings.Fields(string(out)) {
-			for _, slow := range []string{"net", "regexp", "text/template", "flag", "go.yaml.in/yaml/v3", "github.com/urfave/cli/v2"} {
-				require.NotEqual(t, slow, pkg, program)
-			}
+		defer file.Close()
+		symbols, err := file.Symbols()
+		require.NoError(t, err)
+		linked := map[string]bool{}
+		for _, s := range symbols {
+			linked[s.Name] = true
+		}
+		require.True(t, linked["github.com/midair-hpc/midair/internal/spool.Write"])
+		for _, slow := range []string{
+			"fmt.Errorf", "fmt.Sprintf", "fmt.Fprintf", "encoding/json.Marshal", "encoding/json.Unmarshal", "log/slog.init", "log/slog..inittask",
+			"os/signal..inittask", "net..inittask", "regexp..inittask", "flag..inittask", "context..inittask",
+		} {
+			require.False(t, linked[slow], "%s links %s", program, slow)
 		}
 	}
 }

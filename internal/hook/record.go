@@ -6,13 +6,14 @@ package hook
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/midair-hpc/midair/internal/plainfile"
 	"github.com/midair-hpc/midair/internal/spool"
 )
 
@@ -28,9 +29,8 @@ const (
 // the spool and gives the exit code. It reads no configuration and asks nobody,
 // so that it takes milliseconds and works whatever else is down.
 func Record(kind spool.Kind, args []string) int {
-	log := NewLog()
 	if len(args) != 1 || strings.TrimSpace(args[0]) == "" {
-		log.Error("want one argument, the host list that slurmctld gives, such as gpu-[1-4]", "hook", string(kind), "got", len(args))
+		say(levelError, "want one argument, the host list that slurmctld gives, such as gpu-[1-4]", "hook", string(kind), "got", strconv.Itoa(len(args)))
 		return ExitUsage
 	}
 	r := spool.Record{Kind: kind, At: time.Now().UTC(), Nodes: args[0], SlurmConf: os.Getenv("SLURM_CONF")}
@@ -38,55 +38,57 @@ func Record(kind spool.Kind, args []string) int {
 		// It lies in slurmctld's memory and is gone when this program ends.
 		text, err := readBounded(path)
 		if err != nil {
-			r.ResumeFileError = err.Error()
+			r.ResumeFileError = "read SLURM_RESUME_FILE: " + err.Error()
 		}
-		r.ResumeFile = text
+		r.ResumeFile = string(text)
 	}
 	_, err := spool.Write(spool.Dir(), r)
-	if errors.Is(err, spool.ErrTooLarge) && r.ResumeFile != "" {
-		// The nodes are what matters; without the jobs they come one by one.
-		r.ResumeFile, r.ResumeFileError = "", err.Error()
-		_, err = spool.Write(spool.Dir(), r)
-	}
 	// Only now is there time for a log, which may hang.
 	if err != nil {
-		log.Error("the request is lost", "hook", string(kind), "nodes", args[0], "err", err)
+		say(levelError, "the request is lost", "hook", string(kind), "nodes", args[0], "err", err.Error())
 		return ExitFail
 	}
 	if r.ResumeFileError != "" {
-		log.Warn("the request is recorded without its resume file", "hook", string(kind), "nodes", args[0], "err", r.ResumeFileError)
+		say(levelWarn, "the request is recorded without its resume file", "hook", string(kind), "nodes", args[0], "err", r.ResumeFileError)
 	}
 	return ExitOK
 }
 
-// maxResumeFile bounds a resume file, in bytes. In a record it grows, by a
-// quarter or so; for what grows more there is spool.ErrTooLarge.
+// say logs the one line that a power hook may have to say.
+func say(level, message string, attributes ...string) {
+	_, _ = new(Sink).Write(logLine(time.Now(), level, message, attributes...))
+}
+
+// maxResumeFile bounds a resume file, in bytes, so that it fits into a record.
 const maxResumeFile = spool.MaxSize / 2
 
 // readBounded reads a regular file of at most maxResumeFile bytes that is not
 // empty.
-func readBounded(path string) (string, error) {
+func readBounded(path string) ([]byte, error) {
 	// O_NONBLOCK: nobody may be writing to what is a pipe.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := plainfile.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return "", fmt.Errorf("read SLURM_RESUME_FILE: %w", err)
+		return nil, err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	switch {
+	st, err := f.Stat()
+	switch kind := st.Mode & syscall.S_IFMT; {
 	case err != nil:
-		return "", fmt.Errorf("read SLURM_RESUME_FILE: %w", err)
-	case !fi.Mode().IsRegular() && !fi.IsDir(): // a folder says so itself
-		return "", fmt.Errorf("read SLURM_RESUME_FILE %s: it is not a regular file (%s)", path, fi.Mode())
+		return nil, err
+	case kind != syscall.S_IFREG && kind != syscall.S_IFDIR: // a folder says so itself
+		return nil, errors.New(path + " is not a regular file (mode 0" + strconv.FormatUint(uint64(st.Mode), 8) + ")")
+	case st.Size > maxResumeFile:
+		return nil, errors.New(path + " is larger than " + strconv.Itoa(maxResumeFile>>20) + " MiB")
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxResumeFile+1))
+	text := make([]byte, st.Size+1)
+	n, err := io.ReadFull(f, text)
 	switch {
-	case err != nil:
-		return "", fmt.Errorf("read SLURM_RESUME_FILE: %w", err)
-	case len(text) > maxResumeFile:
-		return "", fmt.Errorf("read SLURM_RESUME_FILE %s: it is larger than %d MiB", path, maxResumeFile>>20)
-	case len(text) == 0:
-		return "", fmt.Errorf("read SLURM_RESUME_FILE %s: it is empty", path)
+	case err == nil:
+		return nil, errors.New(path + " has grown while it was read")
+	case n == 0 && err == io.EOF:
+		return nil, errors.New(path + " is empty")
+	case err != io.ErrUnexpectedEOF:
+		return nil, err
 	}
-	return string(text), nil
+	return text[:n], nil
 }

@@ -1,8 +1,8 @@
 package hook
 
 import (
-	"fmt"
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -24,11 +24,11 @@ type syslogSender struct {
 func openSyslog(socket, tag string) (*syslogSender, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open syslog: %w", err)
+		return nil, os.NewSyscallError("open syslog", err)
 	}
 	if err := syscall.Connect(fd, &syscall.SockaddrUnix{Name: socket}); err != nil {
 		_ = syscall.Close(fd)
-		return nil, fmt.Errorf("connect to syslog %s: %w", socket, err)
+		return nil, os.NewSyscallError("connect to syslog "+socket, err)
 	}
 	return &syslogSender{fd: fd, tag: tag}, nil
 }
@@ -36,9 +36,9 @@ func openSyslog(socket, tag string) (*syslogSender, error) {
 // Write sends one line. syslogd adds the time and the host, which the header
 // may leave out on the local socket.
 func (s *syslogSender) Write(line []byte) (int, error) {
-	text := fmt.Appendf(nil, "<%d>%s[%d]: %s", syslogPriority, s.tag, os.Getpid(), line)
-	if _, err := syscall.Write(s.fd, text); err != nil {
-		return 0, fmt.Errorf("write to syslog: %w", err)
+	head := "<" + strconv.Itoa(syslogPriority) + ">" + s.tag + "[" + strconv.Itoa(os.Getpid()) + "]: "
+	if _, err := syscall.Write(s.fd, append([]byte(head), line...)); err != nil {
+		return 0, os.NewSyscallError("write to syslog", err)
 	}
 	return len(line), nil
 }

@@ -58,7 +58,7 @@ func TestTheHooksMayLieElsewhere(t *testing.T) {
 
 func TestRealGPUsAreInDev(t *testing.T) {
 	c := &config.Config{
-		Providers: []config.Provider{{Name: "east", Kind: "other"}},
+		Providers: []config.Provider{{Name: "east", Kind: "aws"}},
 		Pools: []config.Pool{{Name: "p4", Nodes: "p4-[1-4]", Provider: "east",
 			Node: config.NodeSpec{Gres: []config.Gres{{Name: "gpu", Type: "a100", Count: 8}}}}},
 	}

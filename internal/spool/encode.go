@@ -1,64 +1,67 @@
 package spool
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"unicode/utf8"
+	"hash/crc32"
+	"strconv"
+	"time"
 )
 
 // ErrTooLarge is in the chain of Write's error when the record is larger than
 // MaxSize; without its ResumeFile it may fit.
 var ErrTooLarge = errors.New("the record is too large")
 
-// file is a record as it lies on disk.
-type file struct {
-	Record
-	// Raw is the resume file where it is not UTF-8, which a JSON string cannot
-	// hold: users put what they like into a job's fields.
-	Raw []byte `json:"resume_file_base64,omitempty"`
+// magic starts every record; the format's version follows.
+const magic = "midair-request "
+
+// The keys of a record's head.
+const (
+	keyKind            = "kind"
+	keyAt              = "at"
+	keyNodes           = "nodes"
+	keyJob             = "job"
+	keySlurmConf       = "slurm-conf"
+	keyResumeFile      = "resume-file"
+	keyResumeFileError = "resume-file-error"
+	keySum             = "sum"
+)
+
+// encode gives a record's text.
+func encode(r Record) []byte {
+	const most = 256 // bytes of what is neither nodes nor resume file, mostly
+	text := make([]byte, 0, most+len(r.Nodes)+len(r.ResumeFile))
+	text = append(strconv.AppendInt(append(text, magic...), Version, 10), '\n')
+	text = append(append(append(text, keyKind...), ' '), r.Kind...)
+	text = append(append(append(text, '\n'), keyAt...), ' ')
+	text = append(r.At.UTC().AppendFormat(text, time.RFC3339Nano), '\n')
+	text = appendText(text, keyNodes, r.Nodes)
+	text = appendNumber(text, keyJob, r.JobID)
+	text = appendText(text, keySlurmConf, r.SlurmConf)
+	text = appendText(text, keyResumeFileError, r.ResumeFileError)
+	text = appendNumber(text, keyResumeFile, len(r.ResumeFile))
+
+	before := len(text)
+	text = append(append(text, keySum...), " 00000000\n"...)
+	after := len(text)
+	text = append(append(text, '\n'), r.ResumeFile...)
+	sum := crc32.Update(crc32.ChecksumIEEE(text[:before]), crc32.IEEETable, text[after:])
+	hex := strconv.AppendUint(nil, uint64(sum), 16)
+	copy(text[after-1-len(hex):], hex)
+	return text
 }
 
-// encode gives the text of a record, one line.
-func encode(r Record) ([]byte, error) {
-	f := file{Record: r}
-	f.Version = Version
-	if !utf8.ValidString(r.ResumeFile) {
-		f.ResumeFile, f.Raw = "", []byte(r.ResumeFile)
+func appendText(text []byte, key, value string) []byte {
+	if value == "" {
+		return text
 	}
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // a third of the size of some resume files
-	if err := e.Encode(f); err != nil {
-		return nil, fmt.Errorf("encode spool record: %w", err)
-	}
-	if text.Len() > MaxSize {
-		return nil, fmt.Errorf("encode spool record: %w: %d bytes, at most %d are read", ErrTooLarge, text.Len(), MaxSize)
-	}
-	return text.Bytes(), nil
+	text = append(append(text, key...), ' ')
+	return append(strconv.AppendQuote(text, value), '\n')
 }
 
-// Decode reads a record's text. The record has no Name. Keys that this version
-// does not know are ignored, a kind that it does not know is not.
-func Decode(text []byte) (Record, error) {
-	if len(text) > MaxSize {
-		return Record{}, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MaxSize)
+func appendNumber(text []byte, key string, n int) []byte {
+	if n <= 0 {
+		return text
 	}
-	var f file
-	if err := json.Unmarshal(text, &f); err != nil {
-		return Record{}, fmt.Errorf("it is no spool record: %w", err)
-	}
-	switch {
-	case f.Version != Version:
-		return Record{}, fmt.Errorf("its version is %d; this midair reads version %d", f.Version, Version)
-	case f.Kind == "":
-		return Record{}, errors.New("it has no kind")
-	case f.At.IsZero():
-		return Record{}, errors.New("it has no time")
-	}
-	if len(f.Raw) > 0 {
-		f.ResumeFile = string(f.Raw)
-	}
-	return f.Record, nil
+	text = append(append(text, key...), ' ')
+	return append(strconv.AppendInt(text, int64(n), 10), '\n')
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 )
 
@@ -22,8 +21,8 @@ type Bad struct {
 }
 
 // Read gives the records of the folder, oldest first, and those that are
-// broken: no JSON, another version, too large, not a regular file, not
-// readable. An error means that the folder could not be read, or not now (no
+// broken: not in the format or cut off, of another version, too large, not a
+// regular file, not readable. An error means that the folder could not be read, or not now (no
 // file descriptor left, say); nothing is known then about the records.
 //
 // When there are more than 256 MiB of records, the oldest of them are given;
@@ -81,9 +80,7 @@ func recordNames(root *os.Root) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool {
-		return strings.HasPrefix(n, ".") || !strings.HasSuffix(n, suffix)
-	})
+	names = slices.DeleteFunc(names, func(n string) bool { return !IsRecord(n) })
 	slices.Sort(names)
 	return names, nil
 }

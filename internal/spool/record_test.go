@@ -59,7 +59,7 @@ func TestRecordComesBackAsItWasWritten(t *testing.T) {
 			dir := t.TempDir()
 			want := spool.Record{
 				Version: spool.Version, Kind: spool.Resume, At: noon.Add(123456789), Nodes: "gpu-[1-4]",
-				ResumeFile: file, ResumeFileError: "gone", SlurmConf: "/etc/slurm/slurm.conf",
+				ResumeFile: file, ResumeFileError: "gone\nor \xff", SlurmConf: "/etc/my slurm/\"slurm.conf", JobID: 7,
 			}
 			want.Name = write(t, dir, want)
 			require.Equal(t, []spool.Record{want}, read(t, dir))
@@ -164,7 +164,7 @@ func TestRecordThatCouldNotBeReadIsNotWritten(t *testing.T) {
 func TestRecordLargerThanAReaderTakesIsNotWritten(t *testing.T) {
 	dir := t.TempDir()
 	r := resume(noon, "a")
-	r.ResumeFile = strings.Repeat("\x01", spool.MaxSize/6+1) // six bytes each in JSON
+	r.ResumeFile = strings.Repeat("x", spool.MaxSize)
 	_, err := spool.Write(dir, r)
 	require.ErrorIs(t, err, spool.ErrTooLarge)
 	require.Empty(t, filesIn(t, dir))
@@ -172,7 +172,7 @@ func TestRecordLargerThanAReaderTakesIsNotWritten(t *testing.T) {
 
 func TestFilesThatAreNotNamedLikeRecordsAreLeftAlone(t *testing.T) {
 	dir := t.TempDir()
-	for _, n := range []string{"README", "controller.sock", "x.json~", ".x.json", "x.json.swp"} {
+	for _, n := range []string{"README", "controller.sock", "x.json~", ".x.json", "x.json.swp", "x.request~", ".x.request", "request"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, n), []byte("?"), 0o600))
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bad"), 0o750))
@@ -182,9 +182,9 @@ func TestFilesThatAreNotNamedLikeRecordsAreLeftAlone(t *testing.T) {
 // A newer hook may put a kind or a key there that an older controller does not
 // know; whether it can do without it is the controller's decision.
 func TestRecordOfANewerHookIsReadAsFarAsItIsKnown(t *testing.T) {
-	r, err := spool.Decode([]byte(`{"version":1,"kind":"reboot","at":"2026-03-01T12:00:00Z","nodes":"n1","colour":"red"}`))
+	r, err := spool.Decode([]byte("midair-request 2\nkind reboot\nat 2026-03-01T12:00:00Z\nnodes \"n1\"\ncolour \"red\"\nsum 4b0ee461\n\n"))
 	require.NoError(t, err)
-	require.Equal(t, spool.Record{Version: 1, Kind: "reboot", At: noon, Nodes: "n1"}, r)
+	require.Equal(t, spool.Record{Version: 2, Kind: "reboot", At: noon, Nodes: "n1"}, r)
 }
 
 // Without a free descriptor the record is as good as before: it must not be

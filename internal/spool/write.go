@@ -2,18 +2,13 @@ package spool
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
-	"path/filepath"
+	"strconv"
 	"syscall"
-	"time"
-)
 
-// Times that a name can hold: nanoseconds since 1970 in 64 bits.
-var (
-	earliest = time.Unix(0, 0)
-	latest   = time.Unix(0, 1<<63-1)
+	"github.com/midair-hpc/midair/internal/plainfile"
 )
 
 // Write puts a record into the folder, durably: when it returns nil the record
@@ -24,115 +19,131 @@ var (
 // own. Version and Name are set here, whatever r has there. Root leaves the
 // record to the folder's owner, so that a request which an admin makes by hand
 // can be read by a controller that runs as SlurmUser.
-func Write(dir string, r Record) (name string, err error) {
-	if dir == "" {
+func Write(path string, r Record) (name string, err error) {
+	if path == "" {
 		return "", errors.New("write spool record: the folder has no name")
 	}
 	switch r.Kind {
 	case Resume, Suspend, Fail, Epilog:
 	default:
-		return "", fmt.Errorf("write spool record: there is no kind %q", r.Kind)
+		return "", errors.New("write spool record: there is no kind " + strconv.Quote(string(r.Kind)))
 	}
 	if r.At.Before(earliest) || r.At.After(latest) {
-		return "", fmt.Errorf("write spool record: its time %s is not between 1970 and 2262; check the clock", r.At)
+		return "", errors.New("write spool record: its time " + r.At.String() + " is not between 1970 and 2262; check the clock")
 	}
-	text, err := encode(r)
+	text := encode(r)
+	if len(text) > MaxSize {
+		return "", &writeError{ErrTooLarge, "it would have " + strconv.Itoa(len(text)) + " bytes, at most " + strconv.Itoa(MaxSize) + " are read"}
+	}
+	dir, err := plainfile.OpenDir(path)
 	if err != nil {
-		return "", err
+		return "", advise(path, err)
 	}
-	temp, err := writeTemp(dir, text)
-	if err != nil {
-		return "", advise(dir, err)
-	}
-	// No other process has this id now, and no other record of this process
-	// had this random part while it was written.
-	random := filepath.Base(temp)[len(tempPrefix):]
-	name = fmt.Sprintf("%020d-%s-%d-%s%s", r.At.UnixNano(), r.Kind, os.Getpid(), random, suffix)
-	path := filepath.Join(dir, name)
-	if err := os.Rename(temp, path); err != nil {
-		os.Remove(temp)
-		return "", advise(dir, err)
-	}
-	if err := syncDir(dir); err != nil {
-		// The name may not survive a power cut, so it must not be promised.
-		os.Remove(path)
-		return "", advise(dir, err)
+	defer dir.Close()
+	// No other process has this id now, and no other record of this process has
+	// this number.
+	name = fileName(r, os.Getpid(), rand.Uint64())
+	if err := put(dir, name, text); err != nil {
+		return "", advise(path, err)
 	}
 	return name, nil
 }
 
-// writeTemp writes the text to a temporary in the folder and syncs it. After
-// an error there is none.
-func writeTemp(dir string, text []byte) (path string, err error) {
-	f, err := os.CreateTemp(dir, tempPrefix+"*")
+// put makes the file, durably. After an error there is none.
+func put(dir plainfile.Dir, name string, text []byte) error {
+	now := tempPrefix + name // what the file is called
+	f, err := dir.Create(now, mode)
 	if err != nil {
-		return "", err
+		return err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
+	err = fill(f, dir, text)
+	if err == nil {
+		// Before it has its name, so that no name ever stands for half a record.
+		// Some file systems find out only here that the disk is full.
+		err = f.Sync()
+	}
+	if err == nil {
+		if err = dir.Rename(now, name); err == nil {
+			now = name
 		}
-	}()
-	if err := f.Chmod(0o640); err != nil {
-		return "", err
+	}
+	if err == nil {
+		err = dir.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		// It may not survive a power cut, so it must not be promised.
+		_ = dir.Remove(now)
+	}
+	return err
+}
+
+// fileName names a record, so that names sort by time.
+func fileName(r Record, pid int, random uint64) string {
+	at := strconv.FormatInt(r.At.UnixNano(), 10)
+	const digits = "00000000000000000000"
+	return digits[len(at):] + at + "-" + string(r.Kind) + "-" + strconv.Itoa(pid) + "-" + strconv.FormatUint(random, 36) + suffix
+}
+
+// mode lets the folder's group read the records, and nobody else.
+const mode = 0o640
+
+// fill gives a new file its owner and its text.
+func fill(f plainfile.File, dir plainfile.Dir, text []byte) error {
+	if err := f.Chmod(mode); err != nil {
+		return err
 	}
 	if err := giveToOwner(f, dir); err != nil {
-		return "", err
+		return err
 	}
-	if _, err := f.Write(text); err != nil {
-		return "", err
-	}
-	// Some file systems find out only here that the disk is full.
-	if err := f.Sync(); err != nil {
-		return "", err
-	}
-	if err := f.Close(); err != nil {
-		return "", err
-	}
-	return f.Name(), nil
+	_, err := f.Write(text)
+	return err
 }
 
 // giveToOwner makes root's file the folder's owner's.
-func giveToOwner(f *os.File, dir string) error {
+func giveToOwner(f plainfile.File, dir plainfile.Dir) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	fi, err := os.Stat(dir)
+	st, err := dir.Stat()
 	if err != nil {
 		return err
 	}
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok && (st.Uid != 0 || st.Gid != 0) {
-		return f.Chown(int(st.Uid), int(st.Gid))
+	if st.Uid == 0 && st.Gid == 0 {
+		return nil
 	}
-	return nil
+	return f.Chown(int(st.Uid), int(st.Gid))
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+// writeError is an error of Write. It and what makes it do without fmt, which
+// would lengthen every start of the hooks that link Write.
+type writeError struct {
+	err  error
+	todo string // what an admin can do, or more about err
 }
+
+func (e *writeError) Error() string { return "write spool record: " + e.err.Error() + "; " + e.todo }
+
+func (e *writeError) Unwrap() error { return e.err }
 
 // advise adds to an error of Write what an admin can do.
 func advise(dir string, err error) error {
 	var todo string
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		todo = fmt.Sprintf("create the folder %s and give it to SlurmUser, or set %s", dir, EnvDir)
+		todo = "create the folder " + dir + " and give it to SlurmUser, or set " + EnvDir
 	case errors.Is(err, syscall.ENOTDIR):
-		todo = fmt.Sprintf("%s must be a folder that SlurmUser can write to", dir)
+		todo = dir + " must be a folder that SlurmUser can write to"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		todo = fmt.Sprintf("make room on the disk of %s", dir)
+		todo = "make room on the disk of " + dir
 	case errors.Is(err, syscall.EROFS):
-		todo = fmt.Sprintf("the file system of %s is mounted read-only; mount it for writing", dir)
+		todo = "the file system of " + dir + " is mounted read-only; mount it for writing"
 	case errors.Is(err, fs.ErrPermission):
-		todo = fmt.Sprintf("give the folder %s to SlurmUser; this process has user id %d", dir, os.Geteuid())
+		todo = "give the folder " + dir + " to SlurmUser; this process has user id " + strconv.Itoa(os.Geteuid())
 	default:
-		todo = fmt.Sprintf("check the disk of the folder %s", dir)
+		todo = "check the disk of the folder " + dir
 	}
-	return fmt.Errorf("write spool record: %w; %s", err, todo)
+	return &writeError{err, todo}
 }

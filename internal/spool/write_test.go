@@ -21,3 +21,28 @@ func listing(t *testing.T, dir string) []string {
 	}
 	return names
 }
+
+func TestRecordsTextIsAsDocumented(t *testing.T) {
+	r := Record{
+		Kind: Resume, At: noon.Add(123456789), Nodes: "gpu-[1-4]", SlurmConf: "/etc/slurm/slurm.conf",
+		ResumeFile: `{"all_nodes_resume":"gpu-[1-4]","jobs":[{"job_id":7,"nodes_alloc":"gpu-[1-4]"}]}` + "\n",
+	}
+	require.Equal(t, `midair-request 2
+kind resume
+at 2026-03-01T12:00:00.123456789Z
+nodes "gpu-[1-4]"
+slurm-conf "/etc/slurm/slurm.conf"
+resume-file 81
+sum d1de21b1
+
+{"all_nodes_resume":"gpu-[1-4]","jobs":[{"job_id":7,"nodes_alloc":"gpu-[1-4]"}]}
+`, string(encode(r)))
+	require.Equal(t, `midair-request 2
+kind epilog
+at 2026-03-01T12:00:00Z
+job 7
+resume-file-error "a\nb"
+sum 99d6f3c4
+
+`, string(encode(Record{Kind: Epilog, At: noon, JobID: 7, ResumeFileError: "a\nb"})))
+}

@@ -143,6 +143,24 @@ func (f *fixture) launchBy(p cloud.Provider, r cloud.LaunchRequest) []cloud.Inst
 	return res.Instances
 }
 
+// named writes onto instances what their create call could not say of each, and
+// waits until List shows it.
+func (f *fixture) named(got []cloud.Instance) {
+	f.Helper()
+	if !f.NamedLater {
+		return
+	}
+	require.NoError(f, f.Provider.Name(f.ctx, got), "name instances")
+	f.eventually("all instances have their names", func(list map[string]cloud.Instance) bool {
+		for _, i := range got {
+			if list[i.ID].Node != i.Node || list[i.ID].Launch != i.Launch {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // fits checks what holds for every definite answer, full or partial: no node
 // twice, no node or offering that was not asked for, every offering that was
 // short of instances explained.

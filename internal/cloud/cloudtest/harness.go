@@ -41,6 +41,12 @@ type Harness struct {
 	// ten times as long as Patience is given up.
 	Patience, Poll time.Duration
 
+	// NamedLater: one create call makes several instances with the same tags, so
+	// that what differs from node to node is seen only after Name. The suite then
+	// calls it where the contract says that the caller does. Without it, the
+	// create call itself says everything.
+	NamedLater bool
+
 	// Settle is how far List lags behind the other calls without any fault; the
 	// suite waits so long before it concludes that nothing was created.
 	Settle time.Duration

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/midair-hpc/midair/internal/cloud"
+	"github.com/midair-hpc/midair/internal/hostlist"
 )
 
 var launchChecks = []check{
@@ -21,6 +22,8 @@ var launchChecks = []check{
 	{"launch leaves the request as it is", (*fixture).requestUntouched},
 	{"many nodes in one request", (*fixture).large},
 	{"launches side by side do not mix", (*fixture).sideBySide},
+	{"instances may be named twice, in parts, and after their end", (*fixture).nameAgain},
+	{"instances that have not been named are told by their token", (*fixture).unnamed},
 }
 
 func (f *fixture) oneInstancePerNode() {
@@ -67,6 +70,7 @@ func (f *fixture) tags() {
 	r.Nodes[1].Tags = nil
 	got := f.launch(r)
 	f.exactly(r.Token, got)
+	f.named(got)
 	answered, listed, reopened := map[string]cloud.Instance{}, f.list(), f.listOf(f.Reopen(f), f.Cluster)
 	for _, i := range got {
 		answered[i.Node] = i
@@ -163,6 +167,75 @@ func (f *fixture) large() {
 		}
 		return true
 	})
+}
+
+func (f *fixture) nameAgain() {
+	r := f.request(3)
+	got := f.launch(r)
+	require.NoError(f, f.Provider.Name(f.ctx, nil), "naming nothing is success")
+	require.NoError(f, f.Provider.Name(f.ctx, got[:1]), "name one of three")
+	for _, p := range []cloud.Provider{f.Provider, f.Reopen(f)} {
+		require.NoError(f, p.Name(f.ctx, got), "name all, one of them for the second time")
+	}
+	list := f.eventually("all instances have their nodes", func(list map[string]cloud.Instance) bool {
+		for _, i := range got {
+			if list[i.ID].Node != i.Node {
+				return false
+			}
+		}
+		return true
+	})
+	for _, i := range got {
+		f.alike(i, list[i.ID])
+		for k, v := range wantTags(r, node(r, i.Node)) {
+			require.Equal(f, v, list[i.ID].Tags[k], "tag %s of node %s", k, i.Node)
+		}
+	}
+	require.NoError(f, f.Provider.Terminate(f.ctx, idsOf(got)))
+	f.eventually("all have ended", func(list map[string]cloud.Instance) bool {
+		for _, i := range got {
+			if list[i.ID].State != cloud.Terminated {
+				return false
+			}
+		}
+		return true
+	})
+	require.NoError(f, f.Provider.Name(f.ctx, got), "naming what has ended is success")
+}
+
+// unnamed: between the create call and Name an instance has either all of its
+// identity or none, and its token in any case.
+func (f *fixture) unnamed() {
+	r := f.request(2)
+	got := f.launch(r)
+	f.exactly(r.Token, got)
+	for _, i := range f.list() {
+		f.identified(r, i)
+	}
+}
+
+// identified wants an instance as List shows it before Name to be traceable to
+// its request.
+func (f *fixture) identified(r cloud.LaunchRequest, i cloud.Instance) {
+	f.Helper()
+	if i.Node != "" || !f.NamedLater {
+		for k, v := range wantTags(r, node(r, i.Node)) {
+			require.Equal(f, v, i.Tags[k], "tag %s of node %s", k, i.Node)
+		}
+		return
+	}
+	require.Zero(f, i.Generation, "generation of an instance without a name")
+	require.Empty(f, i.Launch, "launch of an instance without a name")
+	require.Equal(f, r.Token, i.Token, "token of an instance without a name")
+	require.Equal(f, r.Pool, i.Pool, "pool of an instance without a name")
+	require.Equal(f, r.Token, i.Tags[cloud.TagToken])
+	require.Equal(f, r.Cluster, i.Tags[cloud.TagCluster])
+	nodes, err := hostlist.Expand(i.Tags[cloud.TagNodes])
+	require.NoError(f, err, "nodes of the create call")
+	require.Len(f, nodes, len(r.Nodes), "nodes of the create call")
+	for _, n := range r.Nodes {
+		require.Contains(f, nodes, n.Name, "nodes of the create call")
+	}
 }
 
 // answered is one answer of several calls side by side.

@@ -39,6 +39,7 @@ func (f *fixture) listAsLaunched() {
 	r.Nodes[1].Generation = 7
 	got := f.launch(r)
 	f.exactly(r.Token, got)
+	f.named(got)
 	list := f.list()
 	require.Len(f, list, 2)
 	for _, i := range got {
@@ -52,6 +53,7 @@ func (f *fixture) listAfterRestart() {
 	r := f.request(2)
 	got := f.launch(r)
 	f.exactly(r.Token, got)
+	f.named(got)
 	p := f.Reopen(f)
 	list := f.listOf(p, f.Cluster)
 	require.Len(f, list, 2)

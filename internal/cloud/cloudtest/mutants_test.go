@@ -38,6 +38,12 @@ const (
 	sortsRequest         bug = "changes the request"
 	capsCalls            bug = "launches 100 nodes of a call and drops the others"
 
+	namesOnce     bug = "refuses to name an instance again"
+	namesLiveOnly bug = "refuses to name what has ended"
+	neverNames    bug = "does not keep names"
+	namesHalf     bug = "shows the generation of what has no name"
+	losesUnnamed  bug = "does not tag with the node set"
+
 	splitsJobs             bug = "gives part of all or nothing"
 	mixesOfferings         bug = "fills all or nothing from several offerings"
 	reservesForNothing     bug = "uses up stock for all or nothing that fails"
@@ -129,6 +135,9 @@ var mutants = []struct {
 	{sortsRequest, "launch leaves the request as it is"},
 	{capsCalls, "many nodes in one request"},
 
+	{namesOnce, "instances may be named twice, in parts, and after their end"},
+	{namesLiveOnly, "instances may be named twice, in parts, and after their end"},
+
 	{splitsJobs, "all or nothing with too little stock creates nothing"},
 	{mixesOfferings, "all or nothing comes from one offering"},
 	{mixesOfferings, "all or nothing that fits in no offering creates nothing"},
@@ -193,6 +202,21 @@ var mutants = []struct {
 	{cancelsDefinitely, "a launch that is cancelled on its way is made up for by its token"},
 }
 
+// laterMutants are bugs of an account that names later.
+var laterMutants = []struct {
+	bug   bug
+	check string
+}{
+	{neverNames, "instances carry all tags"},
+	{neverNames, "list shows what launch gave"},
+	{neverNames, "instances may be named twice, in parts, and after their end"},
+	{namesHalf, "instances that have not been named are told by their token"},
+	{losesUnnamed, "instances that have not been named are told by their token"},
+	{losesUnnamed, "instances whose answer was lost are listed with all tags"},
+	{listsWithoutToken, "instances that have not been named are told by their token"},
+	{forgetsTags, "instances carry all tags"},
+}
+
 func checkNamed(t *testing.T, name string) check {
 	t.Helper()
 	for _, c := range checks {
@@ -220,10 +244,26 @@ func TestSuiteNoticesEveryBug(t *testing.T) {
 	}
 }
 
+func TestSuiteNoticesBugsOfNamingLater(t *testing.T) {
+	for _, m := range laterMutants {
+		t.Run(string(m.bug)+" "+m.check, func(t *testing.T) {
+			c := checkNamed(t, m.check)
+			synctest.Test(t, func(t *testing.T) {
+				r := record(t, c, newLaterReference(m.bug))
+				require.True(t, r.failed, "a provider that %s passes %q", m.bug, m.check)
+				require.NotContains(t, r.text(), "panic")
+			})
+		})
+	}
+}
+
 // A check that nothing fails checks nothing.
 func TestEveryCheckIsFailedBySomeBug(t *testing.T) {
 	caught := map[string]bool{}
 	for _, m := range mutants {
+		caught[m.check] = true
+	}
+	for _, m := range laterMutants {
 		caught[m.check] = true
 	}
 	for _, c := range checks {

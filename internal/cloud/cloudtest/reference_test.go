@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/midair-hpc/midair/internal/cloud"
+	"github.com/midair-hpc/midair/internal/hostlist"
 )
 
 // reference is the account of a cloud that exists in memory only: the smallest
@@ -18,6 +19,8 @@ import (
 // bug makes it break the contract in one way, for the suite to notice.
 type reference struct {
 	bug bug
+	// later: what differs from node to node is seen only after Name.
+	later bool
 
 	mu        sync.Mutex
 	instances []*machine
@@ -34,6 +37,7 @@ type machine struct {
 	cloud.Instance
 	cluster string
 	lag     time.Duration
+	named   bool
 	asked   time.Time // to end; zero: not
 	gone    time.Time
 }
@@ -62,10 +66,17 @@ type handle struct {
 
 func (a *reference) open() *handle { return &handle{a, map[string]*purchase{}} }
 
-func newReference(b bug) Harness {
+func newReference(b bug) Harness { return referenceHarness(b, false) }
+
+// newLaterReference is an account whose create call cannot tell its instances
+// apart.
+func newLaterReference(b bug) Harness { return referenceHarness(b, true) }
+
+func referenceHarness(b bug, later bool) Harness {
 	return Harness{
+		NamedLater: later,
 		New: func(testing.TB) Account {
-			a := &reference{bug: b, tokens: map[string]*purchase{}, left: map[cloud.Offering]int{}}
+			a := &reference{bug: b, later: later, tokens: map[string]*purchase{}, left: map[cloud.Offering]int{}}
 			return Account{
 				Provider: a.open(), Breaks: a.breaks(),
 				Reopen: func(testing.TB) cloud.Provider { return a.open() },
@@ -197,6 +208,9 @@ func (h *handle) List(ctx context.Context, cluster string) ([]cloud.Instance, er
 		case !m.asked.IsZero() && a.bug == hidesEnded:
 		default:
 			i := a.show(m)
+			if a.later && !m.named {
+				a.unname(&i)
+			}
 			if a.bug == listsWithoutToken {
 				i.Token, i.Pool = "", ""
 			}
@@ -271,8 +285,45 @@ func (h *handle) Quotes(ctx context.Context, offerings []cloud.Offering) ([]clou
 	return quotes, nil
 }
 
-// Name has nothing to do: the create call says everything.
-func (h *handle) Name(ctx context.Context, _ []cloud.Instance) error { return ctx.Err() }
+// unname takes away what only Name says.
+func (a *reference) unname(i *cloud.Instance) {
+	shared := map[string]string{
+		cloud.TagCluster: i.Tags[cloud.TagCluster], cloud.TagPool: i.Pool, cloud.TagToken: i.Token, cloud.TagNodes: a.nodesOf(i.Token),
+	}
+	i.Node, i.Launch, i.Tags = "", "", shared
+	if a.bug != namesHalf {
+		i.Generation = 0
+	}
+	if a.bug == losesUnnamed {
+		delete(i.Tags, cloud.TagNodes)
+	}
+}
+
+func (a *reference) nodesOf(token string) string {
+	var names []string
+	for _, n := range a.tokens[token].request.Nodes {
+		names = append(names, n.Name)
+	}
+	return hostlist.FoldSorted(names)
+}
+
+// Name has nothing to do where the create call says everything.
+func (h *handle) Name(ctx context.Context, list []cloud.Instance) error {
+	a := h.reference
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, i := range list {
+		m := a.find(i.ID)
+		switch {
+		case a.bug == namesOnce && m.named:
+			return &cloud.Error{Class: cloud.Config, Message: i.ID + " has a name"}
+		case a.bug == namesLiveOnly && !m.asked.IsZero():
+			return &cloud.Error{Class: cloud.Config, Message: i.ID + " has ended"}
+		}
+		m.named = a.bug != neverNames
+	}
+	return ctx.Err()
+}
 
 func (h *handle) Console(ctx context.Context, id string) (string, error) {
 	a := h.reference

@@ -25,6 +25,7 @@ func (f *fixture) isTerminated(id string) func(map[string]cloud.Instance) bool {
 func (f *fixture) terminated() {
 	r := f.request(2)
 	got := f.launch(r)
+	f.named(got)
 	require.NoError(f, f.Provider.Terminate(f.ctx, []string{got[0].ID}))
 	list := f.eventually("the instance is terminated", f.isTerminated(got[0].ID))
 	f.ended(list[got[0].ID])

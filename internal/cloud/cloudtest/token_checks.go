@@ -132,6 +132,8 @@ func (f *fixture) newGeneration() {
 	next := afresh(r)
 	next.Nodes[0].Generation = 2
 	young := f.launch(next)
+	f.named(old)
+	f.named(young)
 	require.NotEqual(f, old[0].ID, young[0].ID)
 	require.NoError(f, f.Provider.Terminate(f.ctx, idsOf(old)))
 	list := f.eventually("the old instance has ended", func(list map[string]cloud.Instance) bool { return !list[old[0].ID].Live() })

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"os/exec"
 	"time"
-
-	"github.com/midair-hpc/midair/internal/hook"
 )
 
 // pipeGrace is how long the output of a site's program is waited for after it
@@ -26,11 +24,11 @@ func runSite(log *slog.Logger, path string) int {
 		return 0
 	}
 	cmd := exec.Command(path)
-	out := &hook.Lines{Log: log, Program: path}
+	out := &lines{log: log, program: path}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = pipeGrace
 	err := cmd.Run()
-	out.Flush()
+	out.flush()
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // the latter only if it exited 0
 		return 0
 	}

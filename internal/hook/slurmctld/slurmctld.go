@@ -33,7 +33,7 @@ func Run(args []string) int {
 	default:
 		// Another code would drain the node where Prolog in slurm.conf names
 		// this program by mistake.
-		hook.NewLog().Error("this program is PrologSlurmctld, EpilogSlurmctld and ResumeFailProgram; it does nothing here", "SLURM_SCRIPT_CONTEXT", context)
+		newLog().Error("this program is PrologSlurmctld, EpilogSlurmctld and ResumeFailProgram; it does nothing here", "SLURM_SCRIPT_CONTEXT", context)
 		return hook.ExitOK
 	}
 }
@@ -51,7 +51,7 @@ func untilSignal() (context.Context, context.CancelFunc) {
 func prolog() int {
 	ctx, stop := untilSignal()
 	defer stop()
-	log := hook.NewLog()
+	log := newLog()
 	cfg, err := config.Load(config.Path())
 	if err != nil {
 		log.Error("the job is not held for its nodes", "job", os.Getenv("SLURM_JOB_ID"), "err", err)
@@ -86,7 +86,7 @@ func prolog() int {
 func epilog() int {
 	_, stop := untilSignal()
 	defer stop()
-	log := hook.NewLog()
+	log := newLog()
 	cfg, err := config.Load(config.Path())
 	if err != nil {
 		log.Error("the job's end is not recorded", "job", os.Getenv("SLURM_JOB_ID"), "err", err)

@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
+	"path/filepath"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/midair-hpc/midair/internal/spool"
 )
 
 // Watch sends on its channel at once, when a record has appeared in the folder,
@@ -68,7 +70,7 @@ func (w *watcher) run(ctx context.Context, ticks <-chan time.Time) {
 		case <-ctx.Done():
 			return
 		case e := <-w.files.Events:
-			if e.Has(fsnotify.Create) && strings.HasSuffix(e.Name, ".json") {
+			if e.Has(fsnotify.Create) && spool.IsRecord(filepath.Base(e.Name)) {
 				w.tell()
 			}
 		case <-w.files.Errors: // such as an overflow: records may have been missed
