@@ -110,7 +110,7 @@ FAIL  permission ec2:CreateFleet: unauthorized: the credentials lack the permiss
 OK    quotas: 2 read
 OK    prices of pool h100-spot: A to B USD an hour
 OK    prices of pool h100-od: A to B USD an hour
-OK    permissions: 9 more (-v lists them)
+OK    permissions: 14 more (-v lists them)
 `, text)
 	require.EqualError(t, failedChecks(all), "aws check: 1 of the checks failed")
 	require.Empty(t, sim.Instances())

@@ -200,7 +200,6 @@ var codes = map[string]meaning{
 	"InvalidNextTokenException":                    {class: cloud.Unknown, says: "AWS lost its place in a long list", ambiguous: true},
 	"InvalidPaginationTokenException":              {class: cloud.Unknown, says: "AWS lost its place in a long list", ambiguous: true},
 	"KMSKeyNotAccessibleException":                 {class: cloud.Unauthorized, says: "the disks' encryption key cannot be used", do: "let the controller's role use the key: kms:CreateGrant, kms:Decrypt, kms:GenerateDataKeyWithoutPlaintext"},
-	"Client.InvalidKMSKey.InvalidState":            {class: cloud.Config, says: "the disks' encryption key is not enabled", do: "enable the key, or take it out of the launch template"},
 	"InvalidKMSKey.InvalidState":                   {class: cloud.Config, says: "the disks' encryption key is not enabled", do: "enable the key, or take it out of the launch template"},
 }
 

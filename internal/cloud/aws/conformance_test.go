@@ -58,3 +58,14 @@ func TestConformance(t *testing.T) {
 		},
 	})
 }
+
+// BenchmarkLaunch5000 buys 5000 nodes in ten calls.
+func BenchmarkLaunch5000(b *testing.B) {
+	for b.Loop() {
+		l := newLab(b)
+		p := l.open(func(o *Options) { o.Attempts = 2 })
+		for k := range 10 {
+			require.Len(b, launch(b, p, ask(string(rune('a'+k)), 500, false, p5odA)).Instances, 500)
+		}
+	}
+}

@@ -256,6 +256,36 @@ func TestReservedCapacityIsBoughtFromItsReservation(t *testing.T) {
 	require.Contains(t, refused(t, p, ask("t4", 1, true, offering("p4d.24xlarge", zoneA, cloud.Reserved))).Message, "no reservation of p4d.24xlarge in zone us-east-1a")
 }
 
+func TestSeveralReservationsOfOneOfferingAreOne(t *testing.T) {
+	const first, second = "cr-0a1b2c3d4e5f6000a", "cr-0a1b2c3d4e5f6000b"
+	l := newLab(t, func(o *ec2sim.Options) {
+		c := ec2sim.DefaultCatalogue()
+		c.Reservations = []ec2sim.Reservation{{ID: first, Type: "p5.48xlarge", Zone: zoneA, Count: 2}, {ID: second, Type: "p5.48xlarge", Zone: zoneA, Count: 4}}
+		o.Catalogue = c
+	})
+	with := func(o *Options) {
+		o.AWS.Reservations = []config.Reservation{{ID: first, Type: "p5.48xlarge", Zone: zoneA}, {ID: second, Type: "p5.48xlarge", Zone: zoneA}}
+	}
+	p, inA := l.open(with), offering("p5.48xlarge", zoneA, cloud.Reserved)
+	job := ask("t1", 3, true, inA)
+	res := launch(t, p, job)
+	require.Len(t, res.Instances, 3)
+	for _, i := range l.Instances() {
+		require.Equal(t, second, i.Reservation, "the first has no room for all")
+	}
+	require.Equal(t, res.Instances[2].ID, launch(t, l.open(with), job).Instances[2].ID)
+	single := ask("t2", 5, false, inA)
+	res = launch(t, p, single)
+	require.Len(t, res.Instances, 3, "two of the first and one of the second")
+	require.Equal(t, 2, res.Shortfalls[0].Nodes)
+	require.Len(t, res.Shortfalls, 1)
+	require.NoError(t, p.Terminate(context.Background(), []string{res.Instances[0].ID, res.Instances[1].ID}))
+	again := launch(t, l.open(with), single)
+	require.Len(t, again.Instances, 3)
+	require.Equal(t, res.Instances[2].Node, again.Instances[2].Node)
+	require.Len(t, l.Instances(), 6)
+}
+
 func TestFullSubnetGivesWayToTheNext(t *testing.T) {
 	l := newLab(t, func(o *ec2sim.Options) {
 		c := ec2sim.DefaultCatalogue()

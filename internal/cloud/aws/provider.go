@@ -13,6 +13,7 @@ import (
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
@@ -157,6 +158,9 @@ func (p *Provider) connect(h awssdk.HTTPClient) error {
 	}
 	if h != nil {
 		cfg.HTTPClient = h
+	}
+	if cfg.HTTPClient == nil {
+		cfg.HTTPClient = awshttp.NewBuildableClient() // what the SDK would take
 	}
 	cfg.HTTPClient = wholeBody{cfg.HTTPClient}
 	var base *string
