@@ -64,7 +64,7 @@ func TestQuotaThatFitsPartOfAJobBuysNothingAndShowsTheQuota(t *testing.T) {
 
 func TestHungCreateCallBlocksNeitherOtherTiersNorReconfigure(t *testing.T) {
 	l := startAWS(t, labOptions{resumeTimeout: "120s"})
-	l.aws("--hang", "40s", "--market", "spot")
+	l.aws("--hang", "40s", "--action", "CreateFleet", "--times", "1")
 	slow := l.submit("p2", 2, "sleep 1")
 	l.within(20*time.Second, "the call that hangs", func() bool { return l.creates() > 0 })
 	id := l.submit("p1", 1, "sleep 1")
@@ -133,7 +133,7 @@ func TestSpotLossUnderAnExclusiveJobRunsItAgainElsewhere(t *testing.T) {
 }
 
 func TestOneOfferingThatNeverBootsLeavesTheOthersUsable(t *testing.T) {
-	l := startAWS(t, labOptions{resumeTimeout: "5s", yaml: strings.ReplaceAll(strings.ReplaceAll(awsYAML, "rounds: 3", "rounds: 9"), "first: 2s, max: 10s", "first: 60s, max: 120s")})
+	l := startAWS(t, labOptions{resumeTimeout: "5s", yaml: strings.ReplaceAll(strings.ReplaceAll(awsYAML, "rounds: 3", "rounds: 9"), "first: 2s, max: 10s", "first: 60s, max: 120s, init_failures: 1")})
 	l.aws("--no-boot", "--type", "c7i.large", "--market", "spot")
 	l.awsSet("--price", "m7i.large/us-east-1a=0.9", "--price", "m7i.large/us-east-1b=0.9")
 	id := l.submit("p2", 1, "sleep 1")
