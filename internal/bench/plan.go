@@ -242,7 +242,7 @@ func (r *recorder) jobs(args []string) []byte {
 			width, _ := strconv.Atoi(w) // 0: no width
 			value := map[string]string{
 				"JobID": strconv.Itoa(id), "State": "CONFIGURING", "RestartCnt": "0", "BatchFlag": "1", "NumNodes": strconv.Itoa(per),
-				"TimeLimit": "1:00:00", "SubmitTime": "1700000000", "EligibleTime": "1700000000", "StartTime": "1700000000", "ArrayTaskID": "N/A",
+				"TimeLimit": "1:00:00", "SubmitTime": "1700000000", "EligibleTime": "1700000000", "StartTime": "1700000000", "ArrayTaskID": "N/A", "Deadline": "N/A",
 				"UserName": "alice", "Account": "research", "QOS": "p2", "Partition": "spot",
 			}[name]
 			fmt.Fprintf(&b, "%-*s", width, value)

@@ -120,7 +120,10 @@ type Pool struct {
 	Provider  string
 	Node      NodeSpec
 	Offerings []cloud.Offering // expanded and in order of preference: list entry by entry; within an entry market by market, then zone, then type
-	Weight    int              // Slurm's Weight for slurmconf; default 100
+	// Entries says, for each offering, which entry of the list it is from. Within
+	// an entry and a market the price decides.
+	Entries []int
+	Weight  int // Slurm's Weight for slurmconf; default 100
 	// Placement says how far apart the nodes of one job may be.
 	Placement Placement
 	// Locality (by zone) and Interconnect (by type) are factors on the price for

@@ -27,7 +27,7 @@ func (d *document) offerings(o object, p *Pool, provider *Provider) {
 		d.problem(at, "the list is empty, so no node of this pool could ever start; write at least one offering")
 	}
 	seen := map[cloud.Offering]int{}
-	for _, item := range items {
+	for n, item := range items {
 		e, ok := d.object(item, []string{"types", "zones", "markets"})
 		if !ok {
 			continue
@@ -54,6 +54,7 @@ func (d *document) offerings(o object, p *Pool, provider *Provider) {
 					}
 					seen[offering] = item.node.Line
 					p.Offerings = append(p.Offerings, offering)
+					p.Entries = append(p.Entries, n)
 				}
 			}
 		}

@@ -3,10 +3,13 @@ package controller
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/ledger"
+	"github.com/midair-hpc/midair/internal/planner"
 	"github.com/midair-hpc/midair/internal/reconcile"
 )
 
@@ -71,30 +74,49 @@ func (c *Controller) adopt(ctx context.Context, list []reconcile.Adoptee) {
 // and that nobody here knows, as after a lost ledger: they have cost money too.
 // One that is on record already is left as it is there.
 func (c *Controller) recordEnded(ctx context.Context, l listing) bool {
-	known := map[instanceKey]bool{}
+	seen := map[instanceKey]bool{}
 	var recs []ledger.Instance
 	for p, list := range l.listed {
+		unseen := map[string]cloud.Instance{}
 		for _, i := range list {
 			k := instanceKey{p, i.ID}
 			if i.ID == "" || i.EndedAt.IsZero() || i.State != cloud.ShuttingDown && i.State != cloud.Terminated || c.instances[k] != nil {
 				continue
 			}
-			known[k] = true
-			if c.seenEnded[k] {
+			seen[k] = true
+			if !c.seenEnded[k] {
+				unseen[i.ID] = i
+			}
+		}
+		if len(unseen) == 0 {
+			continue
+		}
+		ids := slices.Sorted(maps.Keys(unseen))
+		known, err := c.Ledger.KnownInstances(ctx, p, ids)
+		if err != nil {
+			c.Log.Error("look up instances that have ended in the ledger", "err", err)
+			return false
+		}
+		for _, id := range ids {
+			if known[id] {
 				continue
 			}
+			i := unseen[id]
 			r := c.fromTags(p, i)
 			if c.launches[r.Launch] != nil {
 				r.Launch = "" // which may wait for another one by now
 			}
 			r.State, r.EndedAt, r.EndCause = ledger.Ended, i.EndedAt, cmp.Or(i.StateCause, string(i.State))
+			if r.EndedAt.Before(r.CreatedAt) || r.EndedAt.After(c.Now()) {
+				r.EndedAt = c.Now()
+			}
 			recs = append(recs, r)
 		}
 	}
 	if len(recs) > 0 && !c.update(ctx, "instances that have ended", func(tx *ledger.Tx) error { return tx.AddInstances(recs) }) {
 		return false
 	}
-	c.seenEnded = known
+	c.seenEnded = seen
 	return true
 }
 
@@ -146,5 +168,5 @@ func (c *Controller) fromTags(provider string, i cloud.Instance) ledger.Instance
 		created = now
 	}
 	return ledger.Instance{Provider: provider, ID: i.ID, Node: i.Node, Generation: i.Generation, Launch: i.Launch, Token: i.Token, Pool: i.Pool,
-		Offering: i.Offering, Addr: i.Addr, HostName: i.HostName, Price: c.prices[memoryKey{provider, i.Offering}], State: ledger.Live, CreatedAt: created}
+		Offering: i.Offering, Addr: i.Addr, HostName: i.HostName, Price: c.prices[planner.Key{Provider: provider, Offering: i.Offering}], State: ledger.Live, CreatedAt: created}
 }

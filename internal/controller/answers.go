@@ -48,16 +48,24 @@ func (c *Controller) bought(ctx context.Context, results []result) {
 				c.repeat(in, e)
 				continue
 			}
-			r.res = cloud.LaunchResult{Shortfalls: []cloud.Shortfall{{Offering: in.Offerings[0], Nodes: len(in.Nodes), Err: e}}}
+			r.res = cloud.LaunchResult{}
+			for _, o := range in.Offerings {
+				r.res.Shortfalls = append(r.res.Shortfalls, cloud.Shortfall{Offering: o, Nodes: len(in.Nodes), Err: e})
+			}
 		}
 		closed = append(closed, r.token)
 		byProvider[in.Provider] = append(byProvider[in.Provider], r.res.Instances...)
 		for _, i := range r.res.Instances {
 			instances = append(instances, c.toLedger(in, i))
-			forget[memoryKey{in.Provider, i.Offering}] = true
+			if k := (memoryKey{in.Provider, i.Offering, ""}); c.memory[k].Class != cloud.InitFailed {
+				forget[k] = true // a breaker closes only when a node has registered
+			}
 		}
 		for _, s := range r.res.Shortfalls {
 			failures = append(failures, c.shortfall(in, s, memory)...)
+		}
+		if len(r.res.Instances) < len(in.Nodes) && len(r.res.Shortfalls) == 0 {
+			c.tried(in.Nodes, in.Pool, in.Offerings...) // why is not said, but it is no use to ask again
 		}
 	}
 	for k := range memory {
@@ -128,7 +136,7 @@ func (c *Controller) repeat(in *intent, e *cloud.Error) {
 func (c *Controller) toLedger(in *intent, i cloud.Instance) ledger.Instance {
 	l := ledger.Instance{
 		Provider: in.Provider, ID: i.ID, Node: i.Node, Generation: i.Generation, Launch: i.Launch, Token: in.Token, Pool: in.Pool,
-		Offering: i.Offering, Addr: i.Addr, HostName: i.HostName, Price: c.prices[memoryKey{in.Provider, i.Offering}],
+		Offering: i.Offering, Addr: i.Addr, HostName: i.HostName, Price: c.prices[planner.Key{Provider: in.Provider, Offering: i.Offering}],
 		State: ledger.Live, CreatedAt: i.CreatedAt,
 	}
 	if !i.Live() {
@@ -140,12 +148,19 @@ func (c *Controller) toLedger(in *intent, i cloud.Instance) ledger.Instance {
 // shortfall turns what an offering could not give into failures on record, one
 // per launch, and into memory of the offering.
 func (c *Controller) shortfall(in *intent, s cloud.Shortfall, memory map[memoryKey]ledger.MemoryEntry) []ledger.Failure {
-	k := memoryKey{in.Provider, s.Offering}
+	k := memoryKey{in.Provider, s.Offering, ""}
+	if s.Err.Class == cloud.SpecMismatch {
+		k.pool = in.Pool
+	}
+	size := 1
+	if in.AllOrNothing {
+		size = len(in.Nodes)
+	}
 	var old *ledger.MemoryEntry
 	if m, ok := c.memory[k]; ok {
 		old = &m
 	}
-	if m, ok := planner.Remember(old, in.Provider, s.Offering, s.Err, c.Now(), c.Config.Memory.First, c.Config.Memory.Max); ok {
+	if m, ok := planner.RememberFor(old, in.Provider, in.Pool, s.Offering, s.Err, size, c.Now(), c.Config.Memory.First, c.Config.Memory.Max); ok {
 		memory[k] = m
 	}
 	c.tried(in.Nodes, in.Pool, s.Offering)

@@ -44,12 +44,16 @@ type result struct {
 // buy plans for every node that still needs an instance, commits the create
 // calls and makes them; open calls of a former process are repeated.
 func (c *Controller) buy(ctx context.Context) {
+	c.learnPatience(ctx)
 	for {
 		demands := c.demands()
 		if len(demands) == 0 {
 			break
 		}
-		plan := planner.Plan(planner.Input{Now: c.Now(), Pools: c.pools, Memory: c.memoryEntries(), Demands: demands})
+		plan := planner.Plan(planner.Input{
+			Now: c.Now(), Pools: c.pools, Memory: c.memoryEntries(), Demands: demands, Prices: c.prices, Policies: c.policies,
+			Bucket: c.quotaBucket, Breaker: c.Config.Memory.InitFailures, Probing: c.probing(), MaxNodesPerCall: maxNodesPerCall,
+		})
 		for i := range plan.Refusals {
 			r := &plan.Refusals[i]
 			if l := c.launches[r.Launch]; l != nil {
@@ -112,7 +116,8 @@ func (c *Controller) demands() []planner.Demand {
 			}
 			d := parts[n.Pool]
 			if d == nil {
-				d = &planner.Demand{Launch: l.ID, JobID: l.JobID, Tier: l.Tier, Pool: n.Pool, AllOrNothing: len(l.Nodes) > 1, Tried: l.triedIn(n.Pool)}
+				d = &planner.Demand{Launch: l.ID, JobID: l.JobID, Tier: l.Tier, Pool: n.Pool, Tried: l.triedIn(n.Pool), Since: l.wanted, Latest: l.latest}
+				c.together(l, d)
 				parts[n.Pool] = d
 				order = append(order, n.Pool)
 			}
@@ -151,7 +156,7 @@ func (c *Controller) commit(ctx context.Context, calls []planner.Call) bool {
 	tokens := make([]string, 0, len(calls))
 	for _, call := range calls {
 		in := ledger.Intent{
-			Provider: call.Provider, Pool: call.Pool, Offerings: []cloud.Offering{call.Offering}, Nodes: call.Nodes,
+			Provider: call.Provider, Pool: call.Pool, Offerings: call.Offerings, Nodes: call.Nodes,
 			AllOrNothing: call.AllOrNothing, Open: true, CreatedAt: c.Now(),
 		}
 		in.Token = planner.Token(c.Config.Cluster, in.Nodes, in.Offerings)
@@ -175,7 +180,7 @@ func (c *Controller) commit(ctx context.Context, calls []planner.Call) bool {
 			kept = append(kept, in)
 			continue
 		}
-		c.tried(in.Nodes, in.Pool, in.Offerings[0])
+		c.tried(in.Nodes, in.Pool, in.Offerings...)
 	}
 	if !c.update(ctx, "create calls", func(tx *ledger.Tx) error { return tx.AddIntents(kept) }) {
 		return false
@@ -190,17 +195,34 @@ func (c *Controller) commit(ctx context.Context, calls []planner.Call) bool {
 // doomed: another part of the same multi-node launch was refused, so buying
 // this part would only be undone.
 func (c *Controller) doomed(in ledger.Intent) bool {
-	if !in.AllOrNothing {
-		return false
-	}
 	l := c.launches[in.Nodes[0].Launch]
-	return l == nil || l.refused != nil
+	return l == nil || l.refused != nil && len(l.Nodes) > 1
 }
 
-func (c *Controller) tried(nodes []ledger.IntentNode, pool string, o cloud.Offering) {
+func (c *Controller) tried(nodes []ledger.IntentNode, pool string, offerings ...cloud.Offering) {
 	for _, n := range nodes {
 		if l := c.launches[n.Launch]; l != nil {
-			l.tried[pool+" "+o.Key()] = true
+			for _, o := range offerings {
+				l.tried[pool+" "+o.Key()] = true
+			}
+		}
+	}
+}
+
+// together says how the nodes of a launch in a pool belong together.
+func (c *Controller) together(l *launch, d *planner.Demand) {
+	if len(l.Nodes) < 2 {
+		return
+	}
+	d.Alone = true
+	if c.pool(d.Pool).Apart {
+		return
+	}
+	d.AllOrNothing = true
+	for _, n := range l.Nodes {
+		if i := c.instances[instanceKey{n.Provider, n.InstanceID}]; i != nil && n.Pool == d.Pool && i.State == ledger.Live {
+			d.Zone = i.Offering.Zone
+			return
 		}
 	}
 }

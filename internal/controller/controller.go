@@ -57,14 +57,15 @@ type Options struct {
 // Controller is midair's daemon.
 type Controller struct {
 	Options
-	pools []planner.Pool
+	pools    []planner.Pool
+	policies map[string]planner.Policy // by tier
 
 	launches  map[string]*launch               // open ones: launching and failing
 	nodes     map[string]*launch               // node → the open launch that carries it
 	instances map[instanceKey]*ledger.Instance // live and terminating
 	intents   map[string]*intent               // open ones by token
 	memory    map[memoryKey]ledger.MemoryEntry
-	prices    map[memoryKey]cloud.MicroUSD
+	prices    map[planner.Key]cloud.MicroUSD
 	waiters   map[*waiter]bool
 
 	results   chan result
@@ -72,6 +73,7 @@ type Controller struct {
 	lists     chan listing
 	questions chan *waiter
 	named     chan []instanceKey
+	newPrices chan map[planner.Key]cloud.MicroUSD
 
 	naming      map[instanceKey]bool // their Name call is on its way
 	terminating map[instanceKey]ending
@@ -85,15 +87,19 @@ type Controller struct {
 	nextList    time.Time            // for missing addresses
 	nextLook    time.Time            // for spot instances that were taken back
 	nextPrune   time.Time            // old records are removed from the ledger
+	nextPrices  time.Time            // prices are asked for again
 	started     time.Time
 	adopting    bool
 }
 
 type instanceKey struct{ provider, id string }
 
+// memoryKey is what an entry of capacity memory is about; pool is empty where it
+// holds for all.
 type memoryKey struct {
 	provider string
 	offering cloud.Offering
+	pool     string
 }
 
 // launch is an open launch with what is not worth journaling.
@@ -107,6 +113,11 @@ type launch struct {
 	since    time.Time
 	failedAt time.Time // when it was given up; a retry is counted from here
 	next     time.Time // not before
+	// patience is known: wanted and latest are set, where its tier's policy needs
+	// them.
+	patience bool
+	wanted   time.Time // since when its job's nodes are wanted
+	latest   time.Time // when they must be asked for, for the job's deadline; zero: it has none
 	// parked: the launch's nodes that Slurm powered down meanwhile.
 	parked map[string]bool
 	// seen: Slurm has been asked about its nodes since it was loaded, so that
@@ -137,7 +148,9 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		instances:   map[instanceKey]*ledger.Instance{},
 		intents:     map[string]*intent{},
 		memory:      map[memoryKey]ledger.MemoryEntry{},
-		prices:      map[memoryKey]cloud.MicroUSD{},
+		prices:      map[planner.Key]cloud.MicroUSD{},
+		policies:    policiesOf(o.Config),
+		newPrices:   make(chan map[planner.Key]cloud.MicroUSD, 1),
 		waiters:     map[*waiter]bool{},
 		results:     make(chan result, 64),
 		ended:       make(chan termination, 16),
@@ -154,8 +167,7 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		if _, ok := o.Providers[p.Provider]; !ok {
 			return nil, fmt.Errorf("start controller: pool %s wants provider %s, which is not open", p.Name, p.Provider)
 		}
-		c.pools = append(c.pools, planner.Pool{Name: p.Name, Provider: p.Provider, Offerings: p.Offerings,
-			CPUs: p.Node.CPUs, MemoryMiB: p.Node.MemoryMiB, GPUs: p.Node.GPUs()})
+		c.pools = append(c.pools, PlannerPool(&p))
 	}
 	if err := c.load(ctx); err != nil {
 		return nil, fmt.Errorf("start controller: %w", err)
@@ -190,7 +202,7 @@ func (c *Controller) load(ctx context.Context) error {
 		return err
 	}
 	for _, m := range mem {
-		c.memory[memoryKey{m.Provider, m.Offering}] = m
+		c.memory[memoryKey{m.Provider, m.Offering, m.Pool}] = m
 	}
 	return nil
 }
@@ -271,9 +283,12 @@ func (c *Controller) Run(ctx context.Context, wake <-chan struct{}) error {
 			c.hear(w)
 		case keys := <-c.named:
 			c.wereNamed(keys)
+		case p := <-c.newPrices:
+			c.priced(p)
 		case <-timer.C:
 		}
 		c.drain(ctx)
+		c.askPrices(ctx)
 		timer.Reset(c.Step(ctx))
 	}
 }

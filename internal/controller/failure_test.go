@@ -38,7 +38,7 @@ func TestRefusedEverywhereTheNodesGoDownWithTheReasonAndTheJobGetsOurStartTime(t
 	}
 	j := w.job(id)
 	require.Equal(t, w.node("a1").Reason, j.Comment, "the same sentence")
-	want := planner.AfterFailure(cloud.OutOfStock, 0, w.now.Add(w.conf.Memory.First), w.now, w.conf.Retry.First, w.conf.Retry.Max, w.conf.Retry.Rounds, 0)
+	want := planner.AfterFailure(cloud.OutOfStock, 0, w.now.Add(w.conf.Memory.First), w.now, w.conf.Retry.First, w.conf.Retry.Max, w.conf.Retry.Rounds, 0, false)
 	require.Equal(t, want.StartAt, j.StartTime)
 	require.Equal(t, "out-of-stock", string(w.launchesOf(id)[0].Class))
 	w.east.mend()

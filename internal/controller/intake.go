@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/midair-hpc/midair/internal/cloud"
 	"github.com/midair-hpc/midair/internal/hostlist"
 	"github.com/midair-hpc/midair/internal/ledger"
 	"github.com/midair-hpc/midair/internal/planner"
@@ -253,13 +254,17 @@ func (c *Controller) jobsOf(r spool.Record) []planner.JobNodes {
 func (c *Controller) jobInfos(ctx context.Context, jobs []slurm.Job) (map[int]planner.JobInfo, error) {
 	infos := map[int]planner.JobInfo{}
 	for _, j := range jobs {
-		round, err := c.Ledger.FailedRounds(ctx, j.ID)
-		if err != nil {
-			return nil, err
-		}
-		info := planner.JobInfo{JobID: j.ID, QOS: j.QOS, User: j.User, Account: j.Account, Partition: j.Partition, Round: round}
+		info := planner.JobInfo{JobID: j.ID, QOS: j.QOS, User: j.User, Account: j.Account, Partition: j.Partition}
+		var free []cloud.Class // failures that are no rounds
 		if t, ok := c.Config.TierOf(j.QOS); ok {
 			info.Tier = t.Name
+			if p := c.policies[t.Name]; p.WhenOut == planner.Pause || needsPatience(p) {
+				free = append(free, cloud.OutOfStock)
+			}
+		}
+		var err error
+		if info.Round, err = c.Ledger.FailedRounds(ctx, j.ID, free...); err != nil {
+			return nil, err
 		}
 		infos[j.ID] = info
 	}

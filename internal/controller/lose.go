@@ -29,7 +29,18 @@ func (c *Controller) lose(ctx context.Context, lost []reconcile.Lost) {
 				Offering: l.Instance.Offering.Key(), Class: e.Class, Message: e.Message, Nodes: l.Instance.Node})
 		}
 	}
+	var memory []ledger.MemoryEntry
+	for _, l := range lost {
+		if l.Reclaimed && !l.Off {
+			if m, ok := c.reclaimed(l.Instance, lossError(l)); ok {
+				memory = append(memory, m)
+			}
+		}
+	}
 	ok := c.update(ctx, "lost instances", func(tx *ledger.Tx) error {
+		if err := tx.PutMemory(memory); err != nil {
+			return err
+		}
 		for _, l := range lost {
 			i := l.Instance
 			if !l.Off {
@@ -47,6 +58,9 @@ func (c *Controller) lose(ctx context.Context, lost []reconcile.Lost) {
 	})
 	if !ok {
 		return
+	}
+	for _, m := range memory {
+		c.memory[keyOf(m)] = m
 	}
 	for _, l := range lost {
 		k := instanceKey{l.Instance.Provider, l.Instance.ID}

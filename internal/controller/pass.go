@@ -151,14 +151,25 @@ func (c *Controller) adopted(ctx context.Context, l listing, looked bool) {
 	c.Log.Info("the ledger has been rebuilt from the clouds' tags", "instances", len(c.instances))
 }
 
-// learnAddresses fills in what a create call could not say yet.
+// learnAddresses fills in what a create call could not say yet: the address, and
+// since when the instance is paid for. EC2 gives that in whole seconds.
 func (c *Controller) learnAddresses(ctx context.Context, l listing) {
 	var learned []ledger.Instance
 	for p, list := range l.listed {
 		for _, i := range list {
 			rec := c.instances[instanceKey{p, i.ID}]
-			if rec != nil && rec.State == ledger.Live && rec.Addr == "" && i.Addr != "" {
+			if rec == nil || rec.State != ledger.Live {
+				continue
+			}
+			addr := rec.Addr == "" && i.Addr != ""
+			created := !i.CreatedAt.IsZero() && rec.CreatedAt.Sub(i.CreatedAt) >= time.Second
+			if addr {
 				rec.Addr, rec.HostName = i.Addr, i.HostName
+			}
+			if created {
+				rec.CreatedAt = i.CreatedAt
+			}
+			if addr || created {
 				learned = append(learned, *rec)
 			}
 		}

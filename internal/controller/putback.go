@@ -52,7 +52,11 @@ func (c *Controller) fail(ctx context.Context, l *launch, e *cloud.Error, r plan
 			ids[i.Provider] = append(ids[i.Provider], i.ID)
 		}
 	}
+	memory := c.notBooted(l, e)
 	ok := c.update(ctx, "failed launch", func(tx *ledger.Tx) error {
+		if err := tx.PutMemory(memory); err != nil {
+			return err
+		}
 		for p, list := range ids {
 			if err := tx.SetTerminating(p, list, cause); err != nil {
 				return err
@@ -65,6 +69,9 @@ func (c *Controller) fail(ctx context.Context, l *launch, e *cloud.Error, r plan
 	})
 	if !ok {
 		return
+	}
+	for _, m := range memory {
+		c.memory[keyOf(m)] = m
 	}
 	l.Launch, l.since, l.failedAt = s, c.Now(), c.Now()
 	for p, list := range ids {
@@ -211,7 +218,7 @@ func (c *Controller) putBackJob(ctx context.Context, l *launch) (at time.Time, d
 		// back to pending.
 		return time.Time{}, c.Now().Sub(l.since) > requeueWait
 	}
-	d := planner.AfterFailure(l.Class, l.Round, l.RetryAt, l.failedAt, c.Config.Retry.First, c.Config.Retry.Max, c.Config.Retry.Rounds, c.Rand())
+	d := planner.AfterFailure(l.Class, l.Round, l.RetryAt, l.failedAt, c.Config.Retry.First, c.Config.Retry.Max, c.Config.Retry.Rounds, c.Rand(), c.patient(l))
 	text := prefix + l.Message
 	if d.Hold {
 		// Held first, or it could start again. Its owner's release is then all

@@ -68,21 +68,6 @@ func Serve(ctx context.Context, cfg *config.Config, providers map[string]cloud.P
 	return c.Run(ctx, wake)
 }
 
-// learnPrices asks for the offerings' prices, which go on record with each
-// instance. Without an answer instances are still bought; their price is then 0.
-func (c *Controller) learnPrices(ctx context.Context) {
-	for _, p := range c.pools {
-		quotes, err := c.Providers[p.Provider].Quotes(ctx, p.Offerings)
-		if err != nil {
-			c.Log.Error("ask for prices", "pool", p.Name, "provider", p.Provider, "err", err)
-			continue
-		}
-		for _, q := range quotes {
-			c.prices[memoryKey{p.Provider, q.Offering}] = q.Price
-		}
-	}
-}
-
 // newID is a launch's id: it sorts by time and is unique.
 func newID() string {
 	var r [4]byte

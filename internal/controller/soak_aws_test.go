@@ -27,18 +27,14 @@ import (
 
 // The same with the real provider for AWS against the stand-in for EC2, in this
 // process and in testing/synctest's time. It needs the tag awssoak, since the
-// AWS SDK takes a minute to compile. MIDAIR_SOAK_AWS is the number of seeds.
+// AWS SDK takes a minute to compile. MIDAIR_SOAK_AWS is
+// to it what MIDAIR_SOAK is to the other.
 func TestRandomFaultsAndKillsLeaveNothingBehindOnAWS(t *testing.T) {
-	seeds := 5
-	if s := os.Getenv("MIDAIR_SOAK_AWS"); s != "" {
-		n, err := strconv.Atoi(s)
-		require.NoError(t, err, "MIDAIR_SOAK_AWS is a number of seeds")
-		seeds = n
-	}
+	first, last := seeds(t, "MIDAIR_SOAK_AWS", 5)
 	t.Setenv("AWS_CA_BUNDLE", "") // it does not go with a transport of our own
 	var seen tally
 	t.Run("seeds", func(t *testing.T) {
-		for seed := uint64(1); seed <= uint64(seeds); seed++ {
+		for seed := first; seed <= last; seed++ {
 			t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -61,7 +57,7 @@ var (
 func onAWS(s *soak) {
 	s.bubble, s.now = true, time.Now()
 	s.day = 8 * time.Hour
-	s.rough = 10 * time.Second
+	s.rough = time.Second // EC2 gives times in whole seconds
 	sim, err := ec2sim.New(ec2sim.Options{Seed: s.seed, Log: slog.New(slog.DiscardHandler),
 		Delays: ec2sim.Delays{Pending: 3 * time.Second, ShuttingDown: 20 * time.Second, Stopping: 10 * time.Second}})
 	require.NoError(s.t, err)
@@ -182,13 +178,13 @@ func (m *simCloud) calling(s *soak) {
 	case 2:
 		m.fault(s, ec2sim.Fault{Action: action, Error: []string{"InternalError", "Unavailable"}[s.r.IntN(2)], After: s.r.IntN(2) == 0, Times: times})
 	case 3:
-		m.fault(s, ec2sim.Fault{Action: action, Hang: ec2sim.Duration(time.Duration(s.r.IntN(90)) * time.Second), After: s.r.IntN(2) == 0, Times: 1 + times/3})
+		m.fault(s, ec2sim.Fault{Action: action, Hang: ec2sim.Duration(time.Duration(1+s.r.IntN(90)) * time.Second), After: s.r.IntN(2) == 0, Times: 1 + times/3})
 	case 4, 5:
 		l := ec2sim.Lag{ID: time.Duration(s.r.IntN(40)) * time.Second, Address: time.Duration(s.r.IntN(30)) * time.Second, Tags: time.Duration(s.r.IntN(40)) * time.Second}
 		s.note("aws: lag %v", l)
 		require.NoError(s.t, m.sim.SetLag(l))
 	case 6:
-		m.fault(s, ec2sim.Fault{SlowTerminate: ec2sim.Duration(time.Duration(s.r.IntN(300)) * time.Second), Times: times})
+		m.fault(s, ec2sim.Fault{SlowTerminate: ec2sim.Duration(time.Duration(1+s.r.IntN(300)) * time.Second), Times: times})
 	case 7:
 		m.fault(s, ec2sim.Fault{Odd: ec2sim.Oddities[s.r.IntN(len(ec2sim.Oddities))], Times: times})
 	}

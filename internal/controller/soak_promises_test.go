@@ -83,8 +83,10 @@ func (s *soak) owned() {
 }
 
 // mostOver bounds what the ledger may count of one instance after its end: how
-// long midair could not be told that it had ended.
-const mostOver = 45 * time.Minute
+// long midair could not be told that it had ended. Trouble lasts for an hour and
+// a half at most, and an instance that is not listed is not lost as long as
+// Slurm does not answer.
+const mostOver = 2 * time.Hour
 
 // counted compares the ledger with the clouds' own record of who lived when.
 // What ended before a lost ledger was rebuilt may be missing from the new one,

@@ -24,24 +24,11 @@ const soaks = 25
 // simulated day of bursts of faults with calm between them, in which the
 // promises are checked.
 func TestRandomFaultsAndKillsLeaveNothingBehind(t *testing.T) {
-	first, last := uint64(1), uint64(soaks)
+	n := uint64(soaks)
 	if testing.Short() {
-		last = 6
+		n = 6
 	}
-	if s := os.Getenv("MIDAIR_SOAK"); s != "" {
-		number := func(s string) uint64 {
-			n, err := strconv.ParseUint(s, 10, 64)
-			require.NoError(t, err, "MIDAIR_SOAK is a number of seeds, seed=17 or 101-200")
-			return n
-		}
-		if one, single := strings.CutPrefix(s, "seed="); single {
-			first, last = number(one), number(one)
-		} else if from, to, span := strings.Cut(s, "-"); span {
-			first, last = number(from), number(to)
-		} else {
-			last = number(s)
-		}
-	}
+	first, last := seeds(t, "MIDAIR_SOAK", n)
 	var seen tally
 	t.Run("seeds", func(t *testing.T) {
 		for seed := first; seed <= last; seed++ {
@@ -59,6 +46,26 @@ func TestRandomFaultsAndKillsLeaveNothingBehind(t *testing.T) {
 		}
 	}
 	t.Logf("%d instances, %d jobs, %d ledgers lost, %d controllers killed, %.1f of %.1f instance-hours counted too many", seen.instances, seen.jobs, seen.ledgers, seen.kills, seen.over.Hours(), seen.lived.Hours())
+}
+
+// seeds reads which seeds are to run.
+func seeds(t *testing.T, env string, n uint64) (first, last uint64) {
+	text := os.Getenv(env)
+	if text == "" {
+		return 1, n
+	}
+	number := func(s string) uint64 {
+		n, err := strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err, "%s is a number of seeds, seed=17 or 101-200", env)
+		return n
+	}
+	if one, single := strings.CutPrefix(text, "seed="); single {
+		return number(one), number(one)
+	}
+	if from, to, span := strings.Cut(text, "-"); span {
+		return number(from), number(to)
+	}
+	return 1, number(text)
 }
 
 // tally is what all seeds together have seen.
@@ -165,6 +172,7 @@ func (s *soak) run() {
 	}
 	s.settled()
 	s.counted(false)
+	require.Less(s.t, s.over, s.lived/10+time.Hour, "of what the ledger counts")
 	launches, err := s.led.RecentLaunches(s.ctx, 1000)
 	require.NoError(s.t, err)
 	for _, l := range launches {

@@ -176,7 +176,20 @@ func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 		return
 	}
 	now := c.Now()
+	mended := map[memoryKey]bool{}
+	for p, ids := range ready {
+		for _, id := range ids {
+			if k := (memoryKey{p, c.instances[instanceKey{p, id}].Offering, ""}); c.memory[k].Class == cloud.InitFailed {
+				mended[k] = true
+			}
+		}
+	}
 	ok := c.update(ctx, "registered nodes", func(tx *ledger.Tx) error {
+		for k := range mended {
+			if err := tx.ForgetMemory(k.provider, []cloud.Offering{k.offering}); err != nil {
+				return err
+			}
+		}
 		for p, ids := range ready {
 			if err := tx.SetReady(p, ids, now); err != nil {
 				return err
@@ -193,6 +206,9 @@ func (c *Controller) settle(ctx context.Context, nodes map[string]slurm.Node) {
 	})
 	if !ok {
 		return
+	}
+	for k := range mended {
+		delete(c.memory, k)
 	}
 	for p, ids := range ready {
 		for _, id := range ids {

@@ -6,8 +6,8 @@ import (
 )
 
 // addInstance adds to what is on record about an instance and takes nothing
-// away: what the newcomer does not say stays, a state never goes back, and the
-// first time and cause of anything are kept.
+// away: what the newcomer does not say stays, a state never goes back, the first
+// time and cause of anything are kept, and of two times of creation the earlier.
 const addInstance = `INSERT INTO instances
 	(provider, id, node, generation, launch, token, pool, type, zone, market, addr, host_name, price, state, created_at, ready_at, ended_at, end_cause, console)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -23,7 +23,7 @@ const addInstance = `INSERT INTO instances
 	addr       = iif(excluded.addr = '', addr, excluded.addr),
 	host_name  = iif(excluded.host_name = '', host_name, excluded.host_name),
 	price      = iif(price = 0, excluded.price, price),
-	created_at = iif(created_at = 0, excluded.created_at, created_at),
+	created_at = iif(created_at = 0 OR excluded.created_at <> 0 AND excluded.created_at < created_at, excluded.created_at, created_at),
 	ready_at   = iif(ready_at = 0, excluded.ready_at, ready_at),
 	ended_at   = iif(ended_at = 0, excluded.ended_at, ended_at),
 	end_cause  = iif(end_cause = '', excluded.end_cause, end_cause),
@@ -34,10 +34,11 @@ const addInstance = `INSERT INTO instances
 
 // AddInstances records instances, or adds to what is on record about them: a
 // field that is empty here is left as it is, the state only ever goes from live
-// to terminating to ended, and price, times and cause, once known, stay. The
-// launch's node of that name and generation then carries the instance, unless
-// it carries another and this one has ended. A node's generation is raised to
-// the instance's, so that a rebuilt ledger does not count from 1 again.
+// to terminating to ended, and price, times and cause, once known, stay, but for
+// a time of creation that is earlier than the one known. The launch's node of
+// that name and generation then carries the instance, unless it carries another
+// and this one has ended. A node's generation is raised to the instance's, so
+// that a rebuilt ledger does not count from 1 again.
 func (tx *Tx) AddInstances(instances []Instance) error {
 	for _, i := range instances {
 		_, err := tx.exec(addInstance, i.Provider, i.ID, i.Node, i.Generation, i.Launch, i.Token, i.Pool, i.Offering.Type, i.Offering.Zone, string(i.Offering.Market),
@@ -143,6 +144,27 @@ func (l *Ledger) Instances(ctx context.Context, since time.Time) ([]Instance, er
 		SELECT seq FROM instances WHERE state <> 'ended' UNION ALL
 		SELECT seq FROM instances WHERE state = 'ended' AND ended_at = 0 UNION ALL
 		SELECT seq FROM instances WHERE state = 'ended' AND ended_at >= ?) ORDER BY created_at, seq`, nanos(since))
+}
+
+// KnownInstances tells which of a provider's instances are on record.
+func (l *Ledger) KnownInstances(ctx context.Context, provider string, ids []string) (map[string]bool, error) {
+	known := map[string]bool{}
+	err := l.read(ctx, "instances of "+provider, func(q querier) error {
+		arg, err := list(ids)
+		if err != nil {
+			return err
+		}
+		found, err := collect(ctx, q, func(s *string) []any { return []any{s} },
+			`SELECT id FROM instances WHERE provider = ? AND id IN (SELECT value FROM json_each(?))`, provider, arg)
+		for _, id := range found {
+			known[id] = true
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return known, nil
 }
 
 // InstancesOfNode gives all instances that ever carried a node, newest first.

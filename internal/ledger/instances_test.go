@@ -124,6 +124,22 @@ func TestInstancesAreLinkedToTheirLaunchNodes(t *testing.T) {
 	require.Equal(t, []string{"i-1", "i-8", "i-7"}, linked(), "nor does one that is on record as ended")
 }
 
+func TestOfTwoTimesOfCreationTheEarlierCounts(t *testing.T) {
+	l := fresh(t)
+	for _, at := range []time.Time{noon, noon.Add(time.Hour), noon.Add(-time.Minute), {}} {
+		addInstances(t, l, Instance{Provider: "east", ID: "i-1", State: Live, CreatedAt: at})
+	}
+	require.Equal(t, noon.Add(-time.Minute), record(t, l, "i-1").CreatedAt)
+}
+
+func TestKnownInstancesAreThoseOfTheProvider(t *testing.T) {
+	l := fresh(t)
+	addInstances(t, l, Instance{Provider: "east", ID: "i-1", State: Live}, Instance{Provider: "east", ID: "i-2", State: Ended}, Instance{Provider: "west", ID: "i-3", State: Live})
+	known, err := l.KnownInstances(t.Context(), "east", []string{"i-1", "i-2", "i-3", "i-4", ""})
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{"i-1": true, "i-2": true}, known)
+}
+
 func TestInstanceThatIsThereAfterAllIsLiveAgain(t *testing.T) {
 	l := fresh(t)
 	addInstances(t, l, Instance{Provider: "east", ID: "i-1", State: Live, CreatedAt: noon}, Instance{Provider: "east", ID: "i-2", State: Terminating, CreatedAt: noon, EndCause: "idle"})

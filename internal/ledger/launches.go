@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
+
+	"github.com/midair-hpc/midair/internal/cloud"
 )
 
 // AddLaunches records launches with their nodes, and raises each node's
@@ -147,15 +150,36 @@ func (l *Ledger) launches(ctx context.Context, what, which string, args ...any) 
 
 // FailedRounds counts the failed launches of a job since its last one that
 // became ready, or that was not to be tried again by itself (no retry time: the
-// job was held). A job that its owner releases starts counting anew.
-func (l *Ledger) FailedRounds(ctx context.Context, jobID int) (int, error) {
+// job was held). A job that its owner releases starts counting anew. Failures of
+// the classes in except do not count.
+func (l *Ledger) FailedRounds(ctx context.Context, jobID int, except ...cloud.Class) (int, error) {
 	var n int
-	err := l.read(ctx, fmt.Sprintf("failed launches of job %d", jobID), func(q querier) error {
+	names := make([]string, len(except))
+	for i, c := range except {
+		names[i] = string(c)
+	}
+	classes, err := list(names)
+	if err != nil {
+		return 0, fmt.Errorf("read failed launches of job %d: %w", jobID, err)
+	}
+	err = l.read(ctx, fmt.Sprintf("failed launches of job %d", jobID), func(q querier) error {
 		// By seq, not by time: a clock that was set back must not hide a round.
 		return one(ctx, q, []any{&n}, `SELECT count(*) FROM launches WHERE job_id = ?1 AND state = 'failed'
-			AND seq > coalesce((SELECT max(seq) FROM launches WHERE job_id = ?1 AND (state = 'ready' OR state = 'failed' AND retry_at = 0)), 0)`, jobID)
+			AND class NOT IN (SELECT value FROM json_each(?2))
+			AND seq > coalesce((SELECT max(seq) FROM launches WHERE job_id = ?1 AND (state = 'ready' OR state = 'failed' AND retry_at = 0)), 0)`, jobID, classes)
 	})
 	return n, err
+}
+
+// WantedSince gives when the nodes of a job's failed launches in a row were
+// first requested; zero if the newest did not fail.
+func (l *Ledger) WantedSince(ctx context.Context, jobID int) (time.Time, error) {
+	var at time.Time
+	err := l.read(ctx, fmt.Sprintf("failed launches of job %d", jobID), func(q querier) error {
+		return one(ctx, q, []any{stamp{&at}}, `SELECT coalesce(min(requested_at), 0) FROM launches WHERE job_id = ?1 AND state = 'failed'
+			AND seq > coalesce((SELECT max(seq) FROM launches WHERE job_id = ?1 AND (state = 'ready' OR state = 'failed' AND retry_at = 0)), 0)`, jobID)
+	})
+	return at, err
 }
 
 // Generations gives the highest generation each node was launched with, 0 for

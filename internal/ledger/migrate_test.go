@@ -31,7 +31,7 @@ func TestNewerLedgerIsLeftAlone(t *testing.T) {
 	require.Empty(t, r)
 	require.ErrorIs(t, err, ErrNewer)
 	require.NotErrorIs(t, err, ErrOlder)
-	require.ErrorContains(t, err, "ledger "+path+" has schema version 99 and this midair knows versions up to 1: install the midair that wrote it or a newer one, or move the file aside to rebuild from the cloud's tags")
+	require.ErrorContains(t, err, "ledger "+path+" has schema version 99 and this midair knows versions up to 2: install the midair that wrote it or a newer one, or move the file aside to rebuild from the cloud's tags")
 	_, err = OpenReadOnly(t.Context(), path)
 	require.ErrorIs(t, err, ErrNewer)
 	after, err := os.ReadFile(path)
@@ -84,10 +84,10 @@ func TestFailedMigrationLeavesTheLedgerAsItWas(t *testing.T) {
 	next := append(schema[:len(schema):len(schema)],
 		`CREATE TABLE extra (a INTEGER) STRICT; INSERT INTO extra VALUES (1);`,
 		`CREATE TABLE more (a INTEGER) STRICT; INSERT INTO more VALUES (1); DROP TABLE nonesuch;`)
-	require.ErrorContains(t, migrate(t.Context(), l.writer, l.path, next), "migrate to schema version 3")
+	require.ErrorContains(t, migrate(t.Context(), l.writer, l.path, next), "migrate to schema version 4")
 	id, err := identify(t.Context(), l.writer)
 	require.NoError(t, err)
-	require.Equal(t, 2, id.version, "the one before is committed")
+	require.Equal(t, 3, id.version, "the one before is committed")
 	var extra, more int
 	require.NoError(t, one(t.Context(), l.writer, []any{&extra}, `SELECT count(*) FROM extra`))
 	require.Equal(t, 1, extra)
@@ -96,7 +96,7 @@ func TestFailedMigrationLeavesTheLedgerAsItWas(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, open, 1)
 
-	next[2] = `CREATE TABLE more (a INTEGER) STRICT`
+	next[3] = `CREATE TABLE more (a INTEGER) STRICT`
 	require.NoError(t, migrate(t.Context(), l.writer, l.path, next))
 	require.NoError(t, migrate(t.Context(), l.writer, l.path, next), "nothing is left to do")
 }

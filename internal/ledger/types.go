@@ -133,8 +133,10 @@ type Failure struct {
 type MemoryEntry struct {
 	Provider string
 	Offering cloud.Offering
+	Pool     string // it holds for this pool only; empty: for all
 	Class    cloud.Class
 	Message  string
+	Nodes    int // it holds for all-or-nothing launches of so many nodes or more; 0 and 1: for every launch
 	Failures int // in a row
 	Since    time.Time
 	Until    time.Time

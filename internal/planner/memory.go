@@ -26,7 +26,7 @@ func Remember(old *ledger.MemoryEntry, provider string, o cloud.Offering, e *clo
 	}
 	m := ledger.MemoryEntry{Provider: provider, Offering: o, Class: e.Class, Message: e.Message, Failures: 1, Since: now}
 	inForce := false
-	if old != nil && now.Sub(old.Until) <= max {
+	if old != nil && old.Class != cloud.InitFailed && now.Sub(old.Until) <= max {
 		inForce = old.Until.After(now)
 		m.Since, m.Failures = old.Since, old.Failures
 		if !inForce {
@@ -47,6 +47,51 @@ func Remember(old *ledger.MemoryEntry, provider string, o cloud.Offering, e *clo
 	}
 	return m, true
 }
+
+// RememberFor is Remember for a call of so many nodes for a pool. What failed an
+// all-or-nothing call of eight nodes says nothing about one node, so the entry
+// holds for calls of that size; a specification that does not fit the pool says
+// nothing about other pools.
+func RememberFor(old *ledger.MemoryEntry, provider, pool string, o cloud.Offering, e *cloud.Error, nodes int, now time.Time, first, max time.Duration) (ledger.MemoryEntry, bool) {
+	m, ok := Remember(old, provider, o, e, now, first, max)
+	if !ok {
+		return m, false
+	}
+	m.Nodes = nodes
+	if old != nil && old.Until.After(now) {
+		m.Nodes = min(nodes, old.Nodes)
+	}
+	if e.Class == cloud.SpecMismatch {
+		m.Pool, m.Nodes = pool, 1
+	}
+	return m, true
+}
+
+// RememberInit counts an instance of the offering that did not become a node.
+// From the limit-th failure in a row on, the offering is passed over: for first,
+// doubling with each further one, and max at most. Then its breaker is half
+// open: the entry stays until an instance of it becomes a node, and one launch
+// at a time tries it. It reports false where there is nothing to count, because
+// the offering is passed over already.
+func RememberInit(old *ledger.MemoryEntry, provider string, o cloud.Offering, e *cloud.Error, now time.Time, first, max time.Duration, limit int) (ledger.MemoryEntry, bool) {
+	if limit <= 0 {
+		limit = defaultBreaker
+	}
+	m := ledger.MemoryEntry{Provider: provider, Offering: o, Class: cloud.InitFailed, Message: e.Message, Nodes: 1, Failures: 1, Since: now, Until: now}
+	if old != nil && old.Until.After(now) {
+		return m, false
+	}
+	if old != nil && old.Class == cloud.InitFailed {
+		m.Failures, m.Since = old.Failures+1, old.Since
+	}
+	if m.Failures >= limit {
+		m.Until = now.Add(doubled(first, m.Failures-limit, max))
+	}
+	return m, true
+}
+
+// defaultBreaker is how many launches in a row must fail to become nodes.
+const defaultBreaker = 3
 
 // doubled gives first doubled so many times, and limit at most.
 func doubled(first time.Duration, times int, limit time.Duration) time.Duration {

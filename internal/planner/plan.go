@@ -1,27 +1,32 @@
 package planner
 
 import (
-	"time"
-
 	"github.com/midair-hpc/midair/internal/cloud"
-	"github.com/midair-hpc/midair/internal/ledger"
 )
 
-// Plan chooses an offering for each demand: the first of its pool, in order of
-// preference, that is neither remembered as failed for the pool's provider
-// (Until after Now) nor tried by this launch in this round.
+// Plan chooses offerings for each demand: those of the first entry of its pool
+// and the first market of its tier that are neither remembered as failed (for
+// so many nodes, until after Now) nor tried by this launch in this round,
+// cheapest first. Markets after the first wait for the tier's policy.
 //
-// An all-or-nothing demand is a call of its own, never split and never merged.
-// The other demands are merged per pool and offering, at most MaxNodesPerCall
-// nodes to a call. A demand for which no offering is left is refused. If one
-// all-or-nothing part of a launch is refused, so are its parts in other pools,
+// An all-or-nothing demand is a call of its own, never split and never merged;
+// so is one that stands alone, but its call may be served in part. The other
+// demands are merged per pool and offerings, at most MaxNodesPerCall nodes to a
+// call. A demand for which no offering is left is refused. If one part of a
+// launch that fails as a whole is refused, so are its parts in other pools,
 // with the same error: bought, they would only be given back.
+//
+// An offering whose breaker is half open is tried by one demand at a time.
 //
 // Calls and refusals follow the order of the demands, a merged call standing
 // where its first demand stood; the order of memory does not matter. Demands
 // without nodes give nothing.
 func Plan(in Input) Result {
-	shelves := shelvesOf(in)
+	stock := newShelves(&in)
+	probing := map[Key]bool{}
+	for k, v := range in.Probing {
+		probing[k] = v
+	}
 	choices := make([]choice, len(in.Demands))
 	doomed := map[string]*Refusal{} // by launch
 	for i := range in.Demands {
@@ -30,17 +35,18 @@ func Plan(in Input) Result {
 			continue
 		}
 		c := &choices[i]
-		s, ok := shelves[d.Pool]
-		if ok {
-			c.shelf = s
-			c.offering, ok = s.first(d.Tried)
+		if c.shelf = stock.of(d.Pool, d.Tier); c.shelf != nil {
+			c.offerings, c.probe = c.shelf.choose(in.Now, d, probing)
 		}
-		if ok {
+		if len(c.offerings) > 0 {
+			if c.probe {
+				probing[Key{c.shelf.pool.Provider, c.shelf.items[c.offerings[0]].offering}] = true
+			}
 			continue
 		}
 		c.refusal = &Refusal{Launch: d.Launch, Pool: d.Pool}
-		c.refusal.Err, c.refusal.RetryAt = refuse(in.Now, d, s)
-		if d.AllOrNothing && doomed[d.Launch] == nil {
+		c.refusal.Err, c.refusal.RetryAt = refuse(in.Now, d, c.shelf)
+		if d.whole() && doomed[d.Launch] == nil {
 			doomed[d.Launch] = c.refusal
 		}
 	}
@@ -52,7 +58,7 @@ func Plan(in Input) Result {
 		if len(d.Nodes) == 0 {
 			continue
 		}
-		if c.refusal == nil && d.AllOrNothing {
+		if c.refusal == nil && d.whole() {
 			if r := doomed[d.Launch]; r != nil {
 				c.refusal = &Refusal{Launch: d.Launch, Pool: d.Pool, Err: r.Err, RetryAt: r.RetryAt}
 			}
@@ -60,13 +66,13 @@ func Plan(in Input) Result {
 		switch {
 		case c.refusal != nil:
 			res.Refusals = append(res.Refusals, *c.refusal)
-		case d.AllOrNothing:
+		case d.whole() || c.probe:
 			call := c.call()
-			call.AllOrNothing = true
+			call.AllOrNothing = d.AllOrNothing
 			call.Nodes = append(call.Nodes, d.Nodes...)
 			res.Calls = append(res.Calls, call)
 		default:
-			k := callKey{c.shelf, c.offering}
+			k := callKey{d.Pool, c.shelf.listKey(c.offerings)}
 			for _, n := range d.Nodes {
 				at, ok := open[k]
 				if !ok || in.MaxNodesPerCall > 0 && len(res.Calls[at].Nodes) >= in.MaxNodesPerCall {
@@ -81,96 +87,23 @@ func Plan(in Input) Result {
 	return res
 }
 
-// choice is what becomes of one demand: an offering of a shelf, or a refusal.
+// whole: the demand's launch fails if any part of it cannot be served.
+func (d *Demand) whole() bool { return d.AllOrNothing || d.Alone }
+
+// choice is what becomes of one demand: offerings of a shelf, or a refusal.
 type choice struct {
-	shelf    *shelf
-	offering int
-	refusal  *Refusal
+	shelf     *shelf
+	offerings []int
+	probe     bool
+	refusal   *Refusal
 }
 
 func (c *choice) call() Call {
-	p := c.shelf.pool
-	return Call{Provider: p.Provider, Pool: p.Name, Offering: p.Offerings[c.offering]}
-}
-
-type callKey struct {
-	shelf    *shelf
-	offering int
-}
-
-// shelf is a pool with what is remembered of its offerings.
-type shelf struct {
-	pool *Pool
-	keys []string              // of its offerings, in their order
-	out  []*ledger.MemoryEntry // nil where the offering is not passed over
-	free []int                 // indices of those that are not
-}
-
-func shelvesOf(in Input) map[string]*shelf {
-	type key struct {
-		provider string
-		offering cloud.Offering
+	call := Call{Provider: c.shelf.pool.Provider, Pool: c.shelf.pool.Name, Offerings: make([]cloud.Offering, len(c.offerings))}
+	for n, k := range c.offerings {
+		call.Offerings[n] = c.shelf.items[k].offering
 	}
-	memory := make(map[key]*ledger.MemoryEntry, len(in.Memory))
-	for i := range in.Memory {
-		m := &in.Memory[i]
-		k := key{m.Provider, m.Offering}
-		if m.Until.After(in.Now) && (memory[k] == nil || later(m, memory[k])) {
-			memory[k] = m
-		}
-	}
-	shelves := make(map[string]*shelf, len(in.Pools))
-	for i := range in.Pools {
-		p := &in.Pools[i]
-		if shelves[p.Name] != nil {
-			continue
-		}
-		s := &shelf{pool: p}
-		for k, o := range p.Offerings {
-			m := memory[key{p.Provider, o}]
-			s.keys, s.out = append(s.keys, o.Key()), append(s.out, m)
-			if m == nil {
-				s.free = append(s.free, k)
-			}
-		}
-		shelves[p.Name] = s
-	}
-	return shelves
+	return call
 }
 
-// later orders two entries of one offering, whatever order they came in.
-func later(a, b *ledger.MemoryEntry) bool {
-	if !a.Until.Equal(b.Until) {
-		return a.Until.After(b.Until)
-	}
-	return a.Class < b.Class
-}
-
-// first gives the best offering that is not passed over and not tried.
-func (s *shelf) first(tried map[string]bool) (int, bool) {
-	for _, k := range s.free {
-		if !tried[s.keys[k]] {
-			return k, true
-		}
-	}
-	return 0, false
-}
-
-// passedOver is why one offering does not serve a demand.
-type passedOver struct {
-	key   string
-	class cloud.Class
-	until time.Time // zero: not remembered, tried in this round only
-}
-
-func (s *shelf) reasons() []passedOver {
-	rs := make([]passedOver, 0, len(s.keys))
-	for k, key := range s.keys {
-		r := passedOver{key: key, class: cloud.Unknown}
-		if m := s.out[k]; m != nil {
-			r.class, r.until = m.Class, m.Until
-		}
-		rs = append(rs, r)
-	}
-	return rs
-}
+type callKey struct{ pool, offerings string }

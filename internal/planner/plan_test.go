@@ -60,7 +60,7 @@ func (d Demand) afterTrying(keys ...string) Demand {
 // all-or-nothing call with "all" in front.
 func show(r Result) (calls, refusals []string) {
 	for _, c := range r.Calls {
-		s := fmt.Sprintf("%s:%s %s", c.Provider, c.Pool, c.Offering)
+		s := fmt.Sprintf("%s:%s %s", c.Provider, c.Pool, keysOf(c.Offerings))
 		if c.AllOrNothing {
 			s = "all " + s
 		}
@@ -235,4 +235,12 @@ func TestPlanDoesNotShareNodesWithItsInput(t *testing.T) {
 	}
 	require.Equal(t, "n1", in.Demands[0].Nodes[0].Node)
 	require.Equal(t, "n3", in.Demands[1].Nodes[0].Node)
+}
+
+func keysOf(offerings []cloud.Offering) string {
+	keys := make([]string, len(offerings))
+	for i, o := range offerings {
+		keys[i] = o.Key()
+	}
+	return strings.Join(keys, "+")
 }

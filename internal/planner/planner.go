@@ -15,9 +15,45 @@ type Pool struct {
 	Name      string
 	Provider  string
 	Offerings []cloud.Offering // in order of preference
+	// Entries says, for each offering, which entry of the pool's list it comes
+	// from: entries are in order of preference, and within an entry and a market
+	// the price decides. nil: each offering is an entry of its own.
+	Entries []int
+	// Factors weigh each offering's price for comparing, not for the bill: data
+	// locality × interconnect. nil: 1.
+	Factors []float64
+	// Apart: the nodes of one job may be of several types and in several zones.
+	Apart     bool
 	CPUs      int
 	MemoryMiB int
 	GPUs      int
+}
+
+// Policy is what a tier says about markets. The zero value takes the markets as
+// the pool lists them and falls back at once.
+type Policy struct {
+	// Markets in the order in which they are tried; nil: as the pool lists them.
+	// A market that is not in it is not bought on.
+	Markets []cloud.Market
+	WhenOut WhenOut
+	// After is how long a job waits on its first market (Fallback).
+	After time.Duration
+}
+
+// WhenOut is what a tier does when its first market has nothing left.
+type WhenOut string
+
+// The policies, in midair.yaml's words. An empty one is Fallback.
+const (
+	Fallback WhenOut = "fallback" // the other markets too, after Policy.After
+	Pause    WhenOut = "pause"    // only the first market
+	Deadline WhenOut = "deadline" // the others when Demand.Latest is near
+)
+
+// Key names an offering of a provider.
+type Key struct {
+	Provider string
+	Offering cloud.Offering
 }
 
 // JobNodes is one job of a resume request with the nodes Slurm wants for it.
@@ -51,8 +87,19 @@ type Demand struct {
 	Tier   string
 	Pool   string
 	Nodes  []ledger.IntentNode
-	// AllOrNothing: the launch has several nodes in one job.
+	// AllOrNothing: the launch has several nodes in one job, and all of them
+	// have to come from one offering.
 	AllOrNothing bool
+	// Alone: its nodes share no create call with other launches, because the
+	// launch fails as a whole (several nodes in one job).
+	Alone bool
+	// Zone is where other nodes of the launch are already, so that what is left
+	// has to be there too; empty: anywhere.
+	Zone string
+	// Since is when the job's nodes were first wanted, which a fallback counts
+	// from; Latest when they must be asked for at the latest so that the job
+	// meets its deadline; zero: it has none.
+	Since, Latest time.Time
 	// Tried are offerings (keys) that failed for this launch in this round in a
 	// way that capacity memory does not remember.
 	Tried map[string]bool
@@ -60,9 +107,21 @@ type Demand struct {
 
 // Input is everything a plan depends on.
 type Input struct {
-	Now     time.Time
-	Pools   []Pool
-	Memory  []ledger.MemoryEntry // in any order; entries that have ended do not count
+	Now    time.Time
+	Pools  []Pool
+	Memory []ledger.MemoryEntry // in any order; entries that have ended do not count
+	// Prices of one instance-hour, where known.
+	Prices map[Key]cloud.MicroUSD
+	// Policies of the tiers, by name; a tier that is not there has the zero one.
+	Policies map[string]Policy
+	// Bucket names the quota that an offering counts against, so that one
+	// offering's quota is taken for that of all. nil or "": its own.
+	Bucket func(Key) string
+	// Breaker is how many launches in a row must fail to become nodes before
+	// their offering is passed over; 0: 3. Probing are offerings that a launch
+	// is trying after that; nobody else does meanwhile.
+	Breaker int
+	Probing map[Key]bool
 	Demands []Demand
 	// MaxNodesPerCall bounds one create call of single-node launches; 0: no
 	// bound. An all-or-nothing call is never split.
@@ -73,7 +132,7 @@ type Input struct {
 type Call struct {
 	Provider     string
 	Pool         string
-	Offering     cloud.Offering
+	Offerings    []cloud.Offering // of one market, best first
 	Nodes        []ledger.IntentNode
 	AllOrNothing bool
 }

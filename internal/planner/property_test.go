@@ -125,7 +125,7 @@ func checkPlan(t *testing.T, seed uint64, in Input, res Result) {
 			require.Contains(t, d.Nodes, n, "seed %d: a node changed on its way", seed)
 			want, ok := usable(d)
 			require.True(t, ok, "seed %d: a call with an offering that is out", seed)
-			require.Equal(t, want, c.Offering, "seed %d: not the preferred offering", seed)
+			require.Equal(t, []cloud.Offering{want}, c.Offerings, "seed %d: not the preferred offering", seed)
 			calls[i] = append(calls[i], k)
 		}
 	}

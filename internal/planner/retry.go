@@ -16,7 +16,17 @@ import (
 // that failed together do not all come back in the same instant; rnd, in
 // [0,1), says by how much. retryAt is when an offering may be tried again, zero
 // if unknown; the job waits for it, but not longer than max.
-func AfterFailure(class cloud.Class, round int, retryAt, now time.Time, first, max time.Duration, rounds int, rnd float64) Requeue {
+//
+// A patient job waits for as long as it takes until its market has something:
+// it is not held, and starts when an offering may be tried again, however late.
+func AfterFailure(class cloud.Class, round int, retryAt, now time.Time, first, max time.Duration, rounds int, rnd float64, patient bool) Requeue {
+	if patient && class == cloud.OutOfStock {
+		delay := doubled(first, min(round, rounds), max)
+		if retryAt.After(now.Add(delay)) {
+			delay = retryAt.Sub(now)
+		}
+		return Requeue{StartAt: now.Add(delay + time.Duration(rnd*float64(first)))}
+	}
 	if !class.Retryable() || round+1 >= rounds {
 		return Requeue{Hold: true}
 	}
@@ -29,4 +39,18 @@ func AfterFailure(class cloud.Class, round int, retryAt, now time.Time, first, m
 		start = retryAt
 	}
 	return Requeue{StartAt: start}
+}
+
+// Patient reports whether a job of the tier waits for its first market, so that
+// another failure there says nothing against it.
+func (p Policy) Patient(since, latest, now time.Time) bool {
+	switch p.WhenOut {
+	case Pause:
+		return true
+	case Deadline:
+		return latest.IsZero() || now.Before(latest)
+	case Fallback:
+		return p.After > 0 && now.Before(since.Add(p.After))
+	}
+	return false
 }

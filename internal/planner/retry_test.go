@@ -47,7 +47,7 @@ func TestAfterFailure(t *testing.T) {
 			if c.class == "" {
 				c.class = cloud.OutOfStock
 			}
-			got := AfterFailure(c.class, c.round, c.retry, noon, first, limit, rounds, c.rnd)
+			got := AfterFailure(c.class, c.round, c.retry, noon, first, limit, rounds, c.rnd, false)
 			if c.want < 0 {
 				require.Equal(t, Requeue{Hold: true}, got)
 				return
@@ -59,7 +59,7 @@ func TestAfterFailure(t *testing.T) {
 
 func TestAfterFailureOfTheFirstRoundStartsWithinASecondOrSo(t *testing.T) {
 	for _, first := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond, time.Second} {
-		got := AfterFailure(cloud.OutOfStock, 0, time.Time{}, noon, first, time.Hour, 3, math.Nextafter(1, 0))
+		got := AfterFailure(cloud.OutOfStock, 0, time.Time{}, noon, first, time.Hour, 3, math.Nextafter(1, 0), false)
 		require.False(t, got.Hold)
 		require.LessOrEqual(t, got.StartAt.Sub(noon), 1100*time.Millisecond)
 		require.GreaterOrEqual(t, got.StartAt.Sub(noon), first)
@@ -67,11 +67,11 @@ func TestAfterFailureOfTheFirstRoundStartsWithinASecondOrSo(t *testing.T) {
 }
 
 func TestAfterFailureWithoutRoundsHolds(t *testing.T) {
-	require.True(t, AfterFailure(cloud.OutOfStock, 0, time.Time{}, noon, time.Second, time.Hour, 1, 0).Hold)
-	require.True(t, AfterFailure(cloud.OutOfStock, 0, time.Time{}, noon, time.Second, time.Hour, 0, 0).Hold)
+	require.True(t, AfterFailure(cloud.OutOfStock, 0, time.Time{}, noon, time.Second, time.Hour, 1, 0, false).Hold)
+	require.True(t, AfterFailure(cloud.OutOfStock, 0, time.Time{}, noon, time.Second, time.Hour, 0, 0, false).Hold)
 }
 
 func TestAfterFailureOfManyRoundsDoesNotOverflow(t *testing.T) {
-	got := AfterFailure(cloud.OutOfStock, 1<<30, time.Time{}, noon, time.Second, math.MaxInt64/4, 1<<31, 0)
+	got := AfterFailure(cloud.OutOfStock, 1<<30, time.Time{}, noon, time.Second, math.MaxInt64/4, 1<<31, 0, false)
 	require.Equal(t, time.Duration(math.MaxInt64/4), got.StartAt.Sub(noon))
 }

@@ -45,6 +45,7 @@ var columns = []column{
 	{"SubmitTime", 24, func(j *Job, s string) error { j.SubmitTime = parseTime(s); return nil }},
 	{"EligibleTime", 24, func(j *Job, s string) error { j.EligibleTime = parseTime(s); return nil }},
 	{"StartTime", 24, func(j *Job, s string) error { j.StartTime = parseTime(s); return nil }},
+	{"Deadline", 24, func(j *Job, s string) error { j.Deadline = parseTime(s); return nil }},
 	{"ArrayTaskID", 16, func(j *Job, s string) error {
 		_, err := strconv.Atoi(s)
 		j.pendingTasks = err != nil && s != "N/A"

@@ -48,6 +48,7 @@ type Job struct {
 	SubmitTime   time.Time
 	EligibleTime time.Time
 	StartTime    time.Time
+	Deadline     time.Time // when it must have ended (sbatch --deadline); zero: none
 	Restarts     int
 	Batch        bool // false: srun or salloc, which Slurm cannot requeue
 

@@ -45,6 +45,14 @@ var buckets = []bucket{
 	{"L-43DA4232", "u", false, "Running On-Demand High Memory instances"},
 }
 
+// QuotaBucket gives the code of the vCPU quota that an offering counts against,
+// such as L-417A185B; empty where it is not known. A reservation's instances
+// count as on-demand ones.
+func (p *Provider) QuotaBucket(o cloud.Offering) string {
+	b, _ := bucketOf(o.Type, o.Market)
+	return b.code
+}
+
 // bucketOf gives the quota that a type counts against. P5 and what came after it
 // have a spot quota of their own, but share the on-demand one.
 func bucketOf(typ string, market cloud.Market) (bucket, bool) {
