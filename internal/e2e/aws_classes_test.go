@@ -57,6 +57,7 @@ func TestEveryClassIsShownAsTheDocumentationSays(t *testing.T) {
 	text, err := os.ReadFile("../../docs/failures.md")
 	require.NoError(t, err)
 	l := startAWS(t, labOptions{yaml: strings.Replace(classesYAML, "cluster: gpu1", "cluster: lab", 1)})
+	pools := map[string]string{"od": "od-[1-8]", "big": "big-[1-2]", "lost": "lost-[1-2]"}
 	for _, c := range []struct {
 		class string
 		pool  string
@@ -71,7 +72,7 @@ func TestEveryClassIsShownAsTheDocumentationSays(t *testing.T) {
 			"the account's vCPU quota does not allow more of c7i.large/us-east-1a/on-demand (VcpuLimitExceeded)"},
 		{"spec-mismatch", "big", true, nil, nil, "c7i.large has 4096 MiB of memory, but pool big promises Slurm 512000"},
 		{"init-failed", "od", false, []string{"fault", "add", "--no-boot", "--times", "1"}, []string{"fault", "clear"},
-			"od-1 did not register with Slurm within ResumeTimeout"},
+			"did not register with Slurm within ResumeTimeout"},
 		{"throttled", "od", false, []string{"fault", "add", "--throttle", "--action", "CreateFleet", "--times", "3"}, []string{"fault", "clear"}, ""},
 		{"unauthorized", "od", true, []string{"fault", "deny", "RunInstances", "CreateFleet"}, []string{"fault", "allow"},
 			"the credentials lack the permission ec2:CreateFleet (UnauthorizedOperation)"},
@@ -90,7 +91,7 @@ func TestEveryClassIsShownAsTheDocumentationSays(t *testing.T) {
 		} else {
 			l.commented(id, "midair: "+c.class+": ")
 			l.within(20*time.Second, "the reason on the node", func() bool {
-				return strings.Contains(l.reasons(c.pool+"-[1-2]"), "Reason=midair: "+c.class+": ")
+				return strings.Contains(l.reasons(pools[c.pool]), "Reason=midair: "+c.class+": ")
 			})
 			if c.held {
 				l.within(60*time.Second, "the job to be held", func() bool { return strings.HasPrefix(l.job(id, "%r"), "JobHeld") })
