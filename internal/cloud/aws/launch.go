@@ -137,6 +137,7 @@ func (p *Provider) assign(ctx context.Context, o *order, b bought) []cloud.Insta
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
+	at := p.now() // before they are waited for
 	p.created(ids, len(o.Nodes) == 1)
 	seen := p.await(ctx, o, b)
 	list := make([]cloud.Instance, 0, len(ids))
@@ -153,7 +154,7 @@ func (p *Provider) assign(ctx context.Context, o *order, b bought) []cloud.Insta
 			i = cloud.Instance{ID: id, State: cloud.Pending}
 		}
 		if i.CreatedAt.IsZero() {
-			i.CreatedAt = p.now()
+			i.CreatedAt = at
 		}
 		n := o.Nodes[k]
 		i.Node, i.Generation, i.Launch, i.Token, i.Pool, i.Offering = n.Name, n.Generation, n.Launch, o.Token, o.Pool, b.ids[id]

@@ -107,8 +107,13 @@ func (p *Provider) instance(x types.Instance) (cloud.Instance, error) {
 		}
 	}
 	i.Offering = cloud.Offering{Type: string(x.InstanceType), Zone: *x.Placement.AvailabilityZone, Market: p.market(x)}
-	if i.State == cloud.ShuttingDown || i.State == cloud.Terminated {
+	switch i.State {
+	case cloud.Stopping, cloud.Stopped:
+		tellCause(&i, x) // a spot interruption may stop or hibernate
+	case cloud.ShuttingDown, cloud.Terminated:
+		tellCause(&i, x)
 		p.tellEnd(&i, x)
+	case cloud.Pending, cloud.Running:
 	}
 	return i, nil
 }
@@ -133,9 +138,8 @@ func (p *Provider) market(x types.Instance) cloud.Market {
 // initiated (2026-12-01 09:30:00 GMT)".
 var endTime = regexp.MustCompile(`\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)`)
 
-// tellEnd says when and why an instance ended. EC2 gives a time only for what
-// somebody has asked for; else it is when the end was first seen here.
-func (p *Provider) tellEnd(i *cloud.Instance, x types.Instance) {
+// tellCause says why an instance ended or stopped.
+func tellCause(i *cloud.Instance, x types.Instance) {
 	transition := awssdk.ToString(x.StateTransitionReason)
 	reason := ""
 	if x.StateReason != nil {
@@ -148,7 +152,12 @@ func (p *Provider) tellEnd(i *cloud.Instance, x types.Instance) {
 	for _, taken := range []string{"Server.Spot", "Server.CapacityBlock", "Server.ScheduledStop"} {
 		i.Reclaimed = i.Reclaimed || strings.HasPrefix(reason, taken) || strings.HasPrefix(transition, taken)
 	}
-	if m := endTime.FindStringSubmatch(transition); m != nil {
+}
+
+// tellEnd says when an instance ended. EC2 gives a time only for what somebody
+// has asked for; else it is when the end was first seen here.
+func (p *Provider) tellEnd(i *cloud.Instance, x types.Instance) {
+	if m := endTime.FindStringSubmatch(awssdk.ToString(x.StateTransitionReason)); m != nil {
 		if at, err := time.Parse(time.DateTime, m[1]); err == nil {
 			i.EndedAt = at
 		}

@@ -223,3 +223,14 @@ func TestClusterNamesAreNoPatterns(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, all)
 }
+
+// Spot requests that stop or hibernate instead of ending are persistent ones,
+// which the stand-in does not sell.
+func TestSpotInstanceThatIsStoppedInsteadOfEndedCountsAsTakenBack(t *testing.T) {
+	for code, want := range map[string]bool{"Server.SpotInstanceShutdown": true, "Client.UserInitiatedShutdown": false} {
+		var i cloud.Instance
+		tellCause(&i, types.Instance{StateReason: &types.StateReason{Code: awssdk.String(code), Message: awssdk.String(code + ": why")}})
+		require.Equal(t, want, i.Reclaimed, code)
+		require.Equal(t, code+": why", i.StateCause)
+	}
+}
