@@ -52,8 +52,8 @@ func launch(nodes int) func(ctx context.Context, env environment) ([]Line, error
 		p, pspan := summary(peak)
 		w, _ := summary(wall)
 		name := fmt.Sprintf("launch-%d", nodes)
-		note := fmt.Sprintf("%d create calls, %d DescribeInstances, %d other reads, %d CreateTags until then, %d scontrol, %d squeue, %.1f s wall",
-			calls["CreateFleet"]+calls["RunInstances"], calls["DescribeInstances"], reads(calls), calls["CreateTags"], last.Scontrol, last.Squeue, w)
+		note := fmt.Sprintf("%d create calls, %d DescribeInstances, %d other reads, %d CreateTags until then, %d scontrol (%d of them set addresses), %d squeue, %.1f s wall",
+			calls["CreateFleet"]+calls["RunInstances"], calls["DescribeInstances"], reads(calls), calls["CreateTags"], last.Scontrol, last.Addressing, last.Squeue, w)
 		return []Line{
 			{Name: name, Ours: c, OursRange: cspan, Runs: len(cpu), Unit: "s CPU", Note: note},
 			{Name: name + "-memory", Ours: p, OursRange: pspan, Runs: len(peak), Unit: "MiB peak"},
@@ -213,6 +213,6 @@ tiers: [{name: p2, qos: [p2], partitions: [spot]}]
 	calls := client.Calls()
 	return json.NewEncoder(os.Stdout).Encode(planReport{
 		CPUSeconds: cpuSeconds(after) - cpuSeconds(before), WallSeconds: wall.Seconds(), PeakMiB: float64(after.Maxrss) / 1024,
-		Scontrol: calls["scontrol"], Squeue: calls["squeue"],
+		Scontrol: calls["scontrol"], Squeue: calls["squeue"], Addressing: rec.updates,
 	})
 }

@@ -73,7 +73,9 @@ func (c *Controller) ask(ctx context.Context, pass bool) {
 		call, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
 		l := listing{at: at, pass: pass, listed: List(call, c.Providers, c.Config.Cluster, func(provider string, err error) {
-			c.Log.Warn("list instances", "provider", provider, "err", err)
+			if ctx.Err() == nil {
+				c.Log.Warn("list instances", "provider", provider, "err", err)
+			}
 		})}
 		select {
 		case c.lists <- l:
