@@ -328,3 +328,23 @@ func TestSixtyOneNodeJobsAtOnceAreFewCreateCalls(t *testing.T) {
 	require.LessOrEqual(t, l.creates(), 10)
 	l.settles()
 }
+
+// SuspendExcNodes keeps a node up, so Slurm and midair both have a say in it:
+// a boot that fails must not make them power it up and down in turns.
+func TestNodeThatSlurmKeepsUpIsNotBoughtInALoopWhenItDoesNotBoot(t *testing.T) {
+	l := startAWS(t, labOptions{resumeTimeout: "5s", fragment: "SuspendExcNodes=od-1\n"})
+	l.aws("--no-boot", "--times", "1")
+	l.run("scontrol", "update", "nodename=od-1", "state=power_up")
+	l.within(30*time.Second, "the reason on the node", func() bool { return strings.Contains(l.reasons("od-1"), "Reason=midair: init-failed: ") })
+	l.within(30*time.Second, "no instance to be left", func() bool { return len(l.live()) == 0 })
+	bought := l.creates()
+	time.Sleep(10 * time.Second) // several passes, and twice ResumeTimeout
+	require.Equal(t, bought, l.creates())
+	require.Equal(t, 1, bought)
+	id := l.submit("p1", 1, "sleep 1", "-w", "od-1")
+	l.state(id, "COMPLETED")
+	time.Sleep(6 * time.Second) // twice SuspendTime
+	require.Len(t, l.live(), 1, "it stays up, as SuspendExcNodes says")
+	l.run("scontrol", "update", "nodename=od-1", "state=power_down")
+	l.settles()
+}
