@@ -44,8 +44,8 @@ test-unit: ## no root, no network, under a minute after compiling
 	$(GO) test -short ./...
 
 test: deps build lint ## everything, also on real Slurm
-	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 20m $$($(GO) list ./... | grep -v /internal/e2e)
-	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 50m -v ./internal/e2e
+	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 25m $$($(GO) list ./... | grep -v /internal/e2e)
+	MIDAIR_PROGRAMS=$(CURDIR)/$(BUILD) $(GO) test -timeout 65m -v ./internal/e2e
 
 SUITE      ?= trixie
 SLURM_ROOT ?= /var/lib/midair-slurm/$(SUITE)

@@ -175,7 +175,8 @@ func (c *Controller) probing() map[planner.Key]bool {
 		}
 	}
 	for _, i := range c.instances {
-		if k := (planner.Key{Provider: i.Provider, Offering: i.Offering}); broken[k] && i.State == ledger.Live && i.ReadyAt.IsZero() {
+		l := c.launches[i.Launch]
+		if k := (planner.Key{Provider: i.Provider, Offering: i.Offering}); broken[k] && l != nil && l.State == ledger.Launching && i.ReadyAt.IsZero() {
 			probing[k] = true
 		}
 	}
