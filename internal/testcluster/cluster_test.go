@@ -13,8 +13,14 @@ import (
 )
 
 func TestClusterRunsAJobAndLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real Slurm is left out of short runs")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("a private cluster needs root")
+	}
+	if os.Getenv("MIDAIR_PROGRAMS") == "" {
+		t.Skip("MIDAIR_PROGRAMS names no folder with built programs: use make test")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
