@@ -53,6 +53,7 @@ func app() *cli.App {
 			whyCommand(),
 			reconcileCommand(),
 			slurmconfCommand(),
+			planCommand(),
 			quotaCommand(),
 			configCommand(),
 			hostlistCommand(),

@@ -55,16 +55,24 @@ func openReadOnly(ctx context.Context, c *cli.Context) (opened, error) {
 		return opened{}, err
 	}
 	o := opened{cfg: cfg, slurm: client, close: func() {}}
-	led, err := ledger.OpenReadOnly(ctx, cfg.Ledger)
-	switch {
-	case errors.Is(err, ledger.ErrAbsent):
-	case err != nil:
+	led, err := readLedger(ctx, cfg)
+	if err != nil {
 		return opened{}, err
-	default:
+	}
+	if led != nil {
 		o.led = led
 		o.close = func() { led.Close() }
 	}
 	return o, nil
+}
+
+// readLedger opens the ledger for reading; nil: there is none yet.
+func readLedger(ctx context.Context, cfg *config.Config) (*ledger.Ledger, error) {
+	led, err := ledger.OpenReadOnly(ctx, cfg.Ledger)
+	if errors.Is(err, ledger.ErrAbsent) {
+		return nil, nil
+	}
+	return led, err
 }
 
 func runStatus(c *cli.Context) error {
