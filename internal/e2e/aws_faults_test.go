@@ -348,3 +348,17 @@ func TestNodeThatSlurmKeepsUpIsNotBoughtInALoopWhenItDoesNotBoot(t *testing.T) {
 	l.run("scontrol", "update", "nodename=od-1", "state=power_down")
 	l.settles()
 }
+
+func TestPlanSaysWhatWouldBeBoughtAndBuysNothing(t *testing.T) {
+	l := startAWS(t, labOptions{})
+	l.aws("--error", "InsufficientInstanceCapacity", "--type", "c7i.large", "--market", "spot")
+	out := l.run("midair", "plan", "-n", "2", "-q", "p2", "-t", "30")
+	require.Contains(t, out, "tier p2: 2 nodes")
+	require.Contains(t, out, "asked for 2 nodes")
+	require.Contains(t, out, "USD an hour")
+	require.Contains(t, l.run("midair", "plan", "-n", "2", "-q", "p0"), "nothing is bought")
+	require.Zero(t, l.creates())
+	id := l.submit("p2", 2, "sleep 1")
+	l.state(id, "COMPLETED")
+	l.settles()
+}
