@@ -131,39 +131,51 @@ func (m *memoryCloud) Launch(ctx context.Context, r cloud.LaunchRequest) (cloud.
 // sameCall compares as EC2 does: everything that was sent, tags too.
 func sameCall(a, b cloud.LaunchRequest) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
 
+// buy takes what each offering has, in their order; all from one of them or
+// nothing, if it is all or nothing.
 func (m *memoryCloud) buy(r cloud.LaunchRequest) purchase {
 	p := purchase{request: r}
-	o := r.Offerings[0]
-	n, class := len(r.Nodes), cloud.OutOfStock
-	left, limited := m.stock[o]
-	if limited {
-		n = min(n, left)
-	}
-	if c := m.classes[o]; c != "" {
-		n, class = 0, c
-	}
-	if r.AllOrNothing && n < len(r.Nodes) {
-		n = 0
-	}
-	if missing := len(r.Nodes) - n; missing > 0 {
-		p.short = []cloud.Shortfall{{Offering: o, Nodes: missing, Err: &cloud.Error{Class: class, Code: "NoCapacity", Message: "no more " + o.Key()}}}
-	}
-	if limited {
-		m.stock[o] = left - n
-	}
-	for _, node := range r.Nodes[:n] {
-		k := len(m.instances) + 1
-		i := &cloud.Instance{ID: fmt.Sprintf("%s-%04d", m.name, k), Node: node.Name, Generation: node.Generation, Launch: node.Launch, Token: r.Token,
-			Pool: r.Pool, Offering: o, Addr: fmt.Sprintf("%s.%d", m.name, k), HostName: node.Name, State: cloud.Running, CreatedAt: m.now(), Tags: node.Tags}
-		if m.stillborn > 0 {
-			m.stillborn--
-			i.State, i.EndedAt, i.StateCause = cloud.Terminated, m.now(), "the host failed"
+	nodes := r.Nodes
+	for _, o := range r.Offerings {
+		if len(nodes) == 0 {
+			break
 		}
-		m.unnamed[i.ID] = m.lateNames
-		m.instances = append(m.instances, i)
-		p.ids = append(p.ids, i.ID)
+		n, class := len(nodes), cloud.OutOfStock
+		left, limited := m.stock[o]
+		if limited {
+			n = min(n, left)
+		}
+		if c := m.classes[o]; c != "" {
+			n, class = 0, c
+		}
+		if r.AllOrNothing && n < len(nodes) {
+			n = 0
+		}
+		if missing := len(nodes) - n; missing > 0 {
+			p.short = append(p.short, cloud.Shortfall{Offering: o, Nodes: missing, Err: &cloud.Error{Class: class, Code: "NoCapacity", Message: "no more " + o.Key()}})
+		}
+		if limited {
+			m.stock[o] = left - n
+		}
+		for _, node := range nodes[:n] {
+			p.ids = append(p.ids, m.create(r, node, o))
+		}
+		nodes = nodes[n:]
 	}
 	return p
+}
+
+func (m *memoryCloud) create(r cloud.LaunchRequest, node cloud.NodeRequest, o cloud.Offering) string {
+	k := len(m.instances) + 1
+	i := &cloud.Instance{ID: fmt.Sprintf("%s-%04d", m.name, k), Node: node.Name, Generation: node.Generation, Launch: node.Launch, Token: r.Token,
+		Pool: r.Pool, Offering: o, Addr: fmt.Sprintf("%s.%d", m.name, k), HostName: node.Name, State: cloud.Running, CreatedAt: m.now(), Tags: node.Tags}
+	if m.stillborn > 0 {
+		m.stillborn--
+		i.State, i.EndedAt, i.StateCause = cloud.Terminated, m.now(), "the host failed"
+	}
+	m.unnamed[i.ID] = m.lateNames
+	m.instances = append(m.instances, i)
+	return i.ID
 }
 
 func (m *memoryCloud) find(id string) *cloud.Instance {
