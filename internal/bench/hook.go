@@ -7,8 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // hookResume measures one midair-resume call as slurmctld makes it: an empty
@@ -52,12 +57,12 @@ func hookResume(ctx context.Context, env environment) ([]Line, error) {
 	defer os.RemoveAll(memory)
 
 	hook := filepath.Join(env.programs, "midair-resume")
-	call := func(spool string) (time.Duration, int64, error) {
+	command := func(spool string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, hook, file.All)
 		cmd.Env = []string{"SLURM_CONF=/etc/slurm/slurm.conf", "SLURM_RESUME_FILE=" + resumeFile, "MIDAIR_SPOOL=" + spool}
-		return timed(cmd)
+		return cmd
 	}
-	peer := func() (time.Duration, int64, error) {
+	peer := func() (time.Duration, error) {
 		cmd := exec.CommandContext(ctx, "/usr/bin/python3", "-c", "import boto3; boto3.client('ec2')")
 		cmd.Env = []string{"AWS_DEFAULT_REGION=us-east-1"}
 		return timed(cmd)
@@ -67,20 +72,24 @@ func hookResume(ctx context.Context, env environment) ([]Line, error) {
 	const rounds, perRound = 9, 7
 	for i := range rounds + 1 {
 		for range perRound {
-			d, kib, err := call(disk)
+			d, err := timed(command(disk))
 			if err != nil {
 				return nil, err
 			}
-			m, _, err := call(memory)
+			m, err := timed(command(memory))
 			if err != nil {
 				return nil, err
 			}
 			if i > 0 { // the first round warms the caches
 				ours, inMemory = append(ours, ms(d)), append(inMemory, ms(m))
-				rss = max(rss, kib)
 			}
 		}
-		d, _, err := peer()
+		kib, err := peakKiB(command(disk))
+		if err != nil {
+			return nil, err
+		}
+		rss = max(rss, kib)
+		d, err := peer()
 		if err != nil {
 			return nil, err
 		}
@@ -106,17 +115,70 @@ func hookResume(ctx context.Context, env environment) ([]Line, error) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// timed runs a command and gives its wall time and its peak resident KiB.
-func timed(cmd *exec.Cmd) (time.Duration, int64, error) {
+// timed runs a command and gives its wall time.
+func timed(cmd *exec.Cmd) (time.Duration, error) {
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
 	d := time.Since(began)
 	if err != nil {
-		return d, 0, fmt.Errorf("run %s: %w: %s", cmd.Path, err, out)
+		return d, fmt.Errorf("run %s: %w: %s", cmd.Path, err, out)
 	}
-	ru, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return d, 0, fmt.Errorf("run %s: no resource usage", cmd.Path)
+	return d, nil
+}
+
+// peakKiB runs a command and gives its peak resident memory. wait4's maximum is
+// no use for that: it counts the memory of the process that forked, which is
+// larger than what a small program needs. So the program is traced and looked at
+// when it is about to end.
+func peakKiB(cmd *exec.Cmd) (int64, error) {
+	runtime.LockOSThread() // a tracer is a thread
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("trace %s: %w", cmd.Path, err)
 	}
-	return d, ru.Maxrss, nil
+	pid := cmd.Process.Pid
+	var kib int64
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &ws, 0, nil); err != nil { // it stops before its first instruction
+		return 0, fmt.Errorf("trace %s: %w", cmd.Path, err)
+	}
+	if err := syscall.PtraceSetOptions(pid, unix.PTRACE_O_TRACEEXIT); err != nil {
+		return 0, fmt.Errorf("trace %s: %w", cmd.Path, err)
+	}
+	for signal := 0; ; {
+		if err := syscall.PtraceCont(pid, signal); err != nil {
+			return 0, fmt.Errorf("trace %s: %w", cmd.Path, err)
+		}
+		if _, err := syscall.Wait4(pid, &ws, syscall.WALL, nil); err != nil {
+			return 0, fmt.Errorf("trace %s: %w", cmd.Path, err)
+		}
+		signal = 0
+		switch {
+		case ws.Exited() && ws.ExitStatus() == 0:
+			return kib, nil
+		case ws.Exited() || ws.Signaled():
+			return 0, fmt.Errorf("trace %s: it ended with %d", cmd.Path, ws.ExitStatus())
+		case ws.TrapCause() == unix.PTRACE_EVENT_EXIT:
+			var err error
+			if kib, err = highWater(pid); err != nil {
+				return 0, err
+			}
+		case ws.Stopped() && ws.StopSignal() != syscall.SIGTRAP:
+			signal = int(ws.StopSignal()) // its own, such as Go's to preempt
+		}
+	}
+}
+
+func highWater(pid int) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			return strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/status has no VmHWM", pid)
 }

@@ -135,7 +135,9 @@ func TestOneCallThatIsForbiddenIsOneRoundForAllItsOfferings(t *testing.T) {
 }
 
 func TestOfferingThatNeverBootsIsPassedOverAlsoAfterARestart(t *testing.T) {
-	w := engineWorld(t, func(c *config.Config) { c.Memory.InitFailures, c.Memory.First, c.Memory.Max = 1, time.Hour, 2*time.Hour })
+	w := engineWorld(t, func(c *config.Config) {
+		c.Memory.InitFailures, c.Memory.First, c.Memory.Max = 1, time.Hour, 2*time.Hour
+	})
 	for _, n := range w.conf.Pools[0].NodeNames {
 		w.east.neverBooting[n] = true
 	}
