@@ -36,7 +36,7 @@ func TestKillAtEveryCrashPointLeaksNothingAndTheJobRuns(t *testing.T) {
 			defer cancel()
 			l := &lab{Cluster: l.Cluster, t: t, ctx: ctx}
 			if failing {
-				l.fault("set", "--unknown", "2") // both offerings of the pool
+				l.fault("set", "--unknown", "1") // the one call for both offerings of the pool
 			}
 			d := l.controller("MIDAIR_CRASH_AT=" + point)
 			defer func() { _ = l.Signal(context.Background(), l.Daemon("controller"), "KILL") }()
@@ -212,7 +212,7 @@ func TestFailedRoundsAreCappedThenTheJobIsHeldWithTheReason(t *testing.T) {
 
 func TestFailedLaunchReleasesSiblingsAndRequeuesAtOurTime(t *testing.T) {
 	l := startLab(t, labOptions{})
-	l.fault("set", "--unknown", "2")
+	l.fault("set", "--unknown", "1")
 	began := time.Now()
 	id := l.submit("p1", 3, "sleep 1")
 	l.state(id, "COMPLETED")
